@@ -244,7 +244,7 @@ def test_targets_and_noise_are_kept_and_change_what_is_asked(tmp_path):
     assert all(a % 2 == 0 for a in asked)
     assert (study.predict_sets().std[1::2] > 9e5).all()
     before = study.status()
-    assert "Predictions of the individuals that count are uncertain by" in " ".join(before.words)
+    assert "A typical individual among the targets is known to within ±" in " ".join(before.words)
     folder = study.export(tmp_path / "out")
     with sw.import_study(folder, tmp_path / "other.db") as other:
         assert other.status() == before

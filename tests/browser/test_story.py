@@ -152,7 +152,7 @@ def test_a_newcomer_measures_a_study(serve, visit, shot, tmp_path):
 def test_progress_shows_charts_with_the_same_figures_as_tables(standing, visit, shot):
     page = visit(standing, at="progress")
     settled(page)
-    expect(page.get_by_text("Noise of each individual")).to_be_visible()
+    expect(page.get_by_text("has noise of its own")).to_be_visible()
     for title in (
         "Forecasts",
         "Predicted and answered",

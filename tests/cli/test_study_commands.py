@@ -148,7 +148,8 @@ def test_init_as_json_is_one_document(data, tmp_path):
         "left_out": ["note"], "weights": "sum", "strategy": "IVR", "basis": "auto", "seed": 4,
         "preset": None, "claim_days": 7.0, "cost": None, "noise_std": None, "targets": None,
         "target_weights": None, "enough": None,
-        "outcome": None, "unit": None, "low": None, "high": None, "known": 0, "outputs": "numbers",
+        "outcome": None, "unit": None, "individual": None, "low": None, "high": None,
+        "known": 0, "outputs": "numbers",
     }  # fmt: skip
     with sw.open_study(tmp_path / "s.db") as study:
         assert (study.name, study.seed) == ("soil", 4)
@@ -190,7 +191,7 @@ def test_settings_reach_the_study(data, tmp_path):
         claim = study.claims[0]
     assert claim.expires[:10] > claim.asked[:10]
     shown = done("ask", tmp_path / "s.db").stdout
-    assert re.search(r"Its mean would teach [\d.]+ nats\.", shown)  # MaxN's own score is a size
+    assert "This mean should make a typical individual" in shown
 
 
 def test_the_preset_of_the_paper_brings_its_own_model(data, tmp_path):
@@ -211,7 +212,11 @@ def test_ask_prints_what_is_expected_once_something_is_known(url):
     done("tell", url, "003", 40)
     asked = done("ask", url, "--by", "ben")
     assert re.match(r"\d{3}   expected total -?[\d.]+ ± [\d.]+\n", asked.stdout)
-    for words in ("is expected to teach", "Next best: ", "Held by ben"):
+    for words in (
+        "This total should bring a typical individual from ±",
+        "Next best: ",
+        "Held by ben",
+    ):
         assert words in one_line(asked.stdout)
 
 
@@ -557,15 +562,23 @@ def test_sentences_of_a_status_speak_in_units_and_per_cent():
         counts = {"sets": 10, "answers": 4, "open_claims": 0, "skipped": 0}
         counts |= {"questions": 9, "next_questions": 5}
         rest = {"information_left": 40.321, "mean_variance": 88.8, "mean_variance_after": 49.6}
+        rest |= {"individual_std": 14.6, "individual_std_after": 13.2, "individual_std_all": 12.0}
+        rest |= {"set_std": 9.4, "set_std_after": 7.0, "guess_std": 20.0, "typical_error": 1.0}
         kept = {**counts, **rest, "noise_variance": 125.9, **known}
         return " ".join(Status("s", "AggMI", **kept).words)
 
     text = said()
     assert "4 of 10 sets measured, 0 being measured, 6 free." in text
-    assert "would teach 40.3 nats" in text
-    assert "± 9.42 (standard deviation)" in text
-    assert "the next 5 answers should reduce that to ± 7.04 (44 % less variance)" in text
-    assert "Noise of each individual, estimated at ± 11.2" in text
+    assert "A typical individual is known to within ±14.6" in text
+    assert ", and the mean of a typical set to within ±9.40 (one standard deviation)." in text
+    assert "off by ±20.0: the model explains 47 % of what varies from individual to" in text
+    assert "The next 5 answers should bring a typical individual from ±14.6 to ±13.2, and " in text
+    assert "and means of sets from ±9.40 to ±7.00; measuring all sets that are left would" in text
+    assert "Every individual has noise of its own, estimated at ±11.2" in text
+    assert "Going on helps: the next 5 answers should make a typical individual 10 % more" in text
+    assert "helps little: the next 5 answers should make" in said(individual_std_after=14.59)
+    assert "a typical individual less than 1 % more" in said(individual_std_after=14.59)
+    assert "nats" not in text
     waiting = said(open_claims=2)
     assert "answers to 2 open questions and the next 5 should" in waiting
     assert "answers to 1 open question should" in said(open_claims=1, next_questions=0)
@@ -578,8 +591,8 @@ def test_sentences_of_a_status_speak_in_units_and_per_cent():
     assert "2 free, 4 skipped." in said(skipped=4)
     ended = said(answers=9, skipped=1, next_questions=0)
     assert "Nothing is left to ask." in ended
-    assert "nats" not in ended
     assert "answers to" not in ended
+    assert "Going on" not in ended
 
 
 def test_history_is_shown_in_part_and_written_in_full(url, tmp_path):

@@ -50,9 +50,9 @@ def learner_of(kind, n=24, **more):
 def test_status_speaks_of_outputs_per_exposure(kind):
     learner, _ = learner_of(kind)
     said = " ".join(learner.status().words)
-    predicted = {"counts": "Predicted rates", "shares": "Predicted shares"}
-    assert predicted.get(kind, "Predicted amounts") in said
-    assert "Noise of each individual" not in said
+    predicted = {"counts": "The rate of a typical", "shares": "The share of a typical"}
+    assert predicted.get(kind, "The mean of a typical") in said
+    assert "noise of its own" not in said
     assert "per individual" not in said
     assert f"{kind} of individuals vary" in said
     assert learner.status().per == PER[kind]
@@ -132,19 +132,6 @@ def test_plain_numbers_are_judged_by_standard_deviations_as_before():
     assert far_from((mean, std), mean + 3.99 * std, None) is None
 
 
-@pytest.mark.parametrize(
-    ("kind", "lowers"),
-    [
-        ("counts", "the deviance of predicted counts by"),
-        ("shares", "the deviance of predicted shares by"),
-        ("amounts", "the relative variance of predicted amounts by"),
-    ],
-)
-def test_ivr_says_what_it_lowers(kind, lowers):
-    learner, _ = learner_of(kind)
-    assert lowers in learner.ask().why
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_summary_says_how_outputs_vary(kind):
     learner, totals = learner_of(kind)
@@ -216,7 +203,10 @@ def test_a_study_says_what_a_learner_says(tmp_path):
         assert study.status().words == learner.status().words
         assert tuple(study.expected(20)) == tuple(learner.expected(20))
         assert study.insight().trust == learner.insight().trust
-        assert "Predicted rates" in study.report(tmp_path / "s.html").read_text()
+        assert (
+            "The rate of a typical individual is known"
+            in study.report(tmp_path / "s.html").read_text()
+        )
 
 
 def test_shares_have_no_unit_and_a_first_question_expects_nothing():

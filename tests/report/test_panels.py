@@ -156,10 +156,26 @@ def test_of_very_many_answers_those_far_off_are_all_drawn(monkeypatch):
 def test_questions_say_who_came_second():
     rows = panels.questions(insight()).rows
     assert rows[1] == {
-        "question": "2. next 1", "information": 0.8, "expected": 7.0, "std": 2.0,
+        "question": "2. next 1", "score": 0.8, "information": 0.8, "expected": 7.0, "std": 2.0,
         "runner-up": "r", "second": 0.5,
     }  # fmt: skip
-    assert panels.questions(insight(strategy="MaxN")).rows[0]["second"] is None
+    priced = replace(question("next", 0.8), cost=2.0, runner_up_cost=5.0)
+    rows = panels.questions(replace(insight(), next_questions=(priced,))).rows
+    assert (rows[0]["score"], rows[0]["second"]) == (0.4, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "what"),
+    [
+        ("AggMI", "expected to teach, in nats"),
+        ("IVR", "taken off the mean variance of predictions"),
+        ("MaxN", "score by MaxN"),
+    ],
+)
+def test_the_chart_of_questions_draws_what_ranks_them(strategy, what):
+    spec = panels.questions(insight(strategy=strategy)).charts[0].to_dict()
+    assert spec["layer"][0]["encoding"]["x"]["field"] == "score"
+    assert spec["layer"][0]["encoding"]["x"]["title"] == what
 
 
 def test_calibration_rows_are_shares():
@@ -294,9 +310,10 @@ def test_answers_that_are_all_alike_can_be_drawn():
     assert low < high
 
 
-def test_runners_up_are_marked_only_where_scores_are_information():
+def test_runners_up_are_marked_where_there_are_any():
     assert len(study_panels(insight())[4].charts[0].to_dict()["layer"]) == 2
-    assert len(study_panels(insight(strategy="MaxN"))[4].charts[0].to_dict()["layer"]) == 1
+    alone = replace(insight(), next_questions=(question("next", 0.8, None, None),))
+    assert len(study_panels(alone)[4].charts[0].to_dict()["layer"]) == 1
 
 
 def test_lines_are_told_apart_without_colour():

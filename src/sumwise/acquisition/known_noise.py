@@ -70,20 +70,36 @@ def independent_rows(pool: Pool, posterior: Posterior, which: Any) -> Design:
     return _whitened(pool, posterior, which)[0]
 
 
+def noise_among(pool: Pool, posterior: Posterior, which: Any) -> Float[np.ndarray, "n n"]:
+    """Covariances of the noise of these totals, in units of 1/β."""
+    if pool.explained is None:
+        return np.diag(posterior.noise_scale(pool.design.rows(which)))
+    return _shared(pool, posterior, which)[1]
+
+
 def _whitened(
     pool: Pool, posterior: Posterior, which: Any
 ) -> tuple[Design, Float[np.ndarray, "A p"]]:
     """Independent totals in place of those of some sets, and covariances of all noise with them."""
+    across, among, some = _shared(pool, posterior, which)
+    kept = overlap.independent(among, posterior.noise_scale(replace(some, left=None)))
+    half = np.linalg.inv(np.linalg.cholesky(among[np.ix_(kept, kept)]))
+    rows = Design(half @ some.u[kept], np.ones(len(kept)), np.zeros(len(kept)))
+    return rows, across[:, kept] @ half.T
+
+
+def _shared(
+    pool: Pool, posterior: Posterior, which: Any
+) -> tuple[Float[np.ndarray, "A n"], Float[np.ndarray, "n n"], Design]:
+    """Covariances of the noise of all totals with those of some sets, those among these, noise of
+    measuring included, and their rows."""
     assert pool.explained is not None
     which = np.asarray(which, dtype=int)
     across = _noise(overlap.shared(pool.sets, pool.sets.take(which)), posterior)
     across -= pool.explained @ pool.explained[which].T
     among, some = across[which], pool.design.rows(which)
-    among[np.diag_indices_from(among)] = posterior.noise_scale(some)  # noise of measuring included
-    kept = overlap.independent(among, posterior.noise_scale(replace(some, left=None)))
-    half = np.linalg.inv(np.linalg.cholesky(among[np.ix_(kept, kept)]))
-    rows = Design(half @ some.u[kept], np.ones(len(kept)), np.zeros(len(kept)))
-    return rows, across[:, kept] @ half.T
+    among[np.diag_indices_from(among)] = posterior.noise_scale(some)
+    return across, among, some
 
 
 def _noise(shared: tuple[Any, Any], posterior: Posterior) -> Float[np.ndarray, "A t"]:

@@ -46,7 +46,7 @@ class Strategy:
     name: str
     score: Acquisition
     asks_for: str  # completes "It asks for …"
-    reason: str  # why a set was chosen; takes its score
+    reason: str  # why a set was chosen
     is_gain: bool = False  # scores are at least 0, and 0 means no gain: costs may divide them
     is_information: bool = False  # scores are what the total teaches about the model, in nats
     needs_dropout: bool = False  # defined for dropout networks only
@@ -65,7 +65,7 @@ _TABLE: Final = (
         "AggMI",
         information.aggregated_mutual_information,
         "the total that should teach the model most",
-        "measuring it is expected to teach {:.3g} nats about the model",
+        "its total should teach the model most",
         is_gain=True,
         is_information=True,
         key=signal_to_noise,
@@ -74,41 +74,41 @@ _TABLE: Final = (
         "AggEnt",
         information.aggregated_entropy,
         "the total that is least certain",
-        "its total is the least certain (entropy {:.3g} nats)",
+        "its total is the least certain",
         key=total_variance,
     ),
     Strategy(
         "MI",
         information.mutual_information,
         "the total that would teach most if its individuals were unrelated",
-        "it would teach {:.3g} nats about the model if its individuals were unrelated",
+        "its total would teach most if its individuals were unrelated",
         is_gain=True,
     ),
     Strategy(
         "Ent",
         information.entropy,
         "the group whose individuals are least certain",
-        "its individuals are the least certain (entropy {:.3g} nats)",
+        "its individuals are the least certain",
     ),
     Strategy(
         "QBC",
         baselines.query_by_committee,
         "the total that drawn models disagree about most",
-        "drawn models disagree most about its total (variance {:.3g})",
+        "drawn models disagree most about its total",
         is_gain=True,
     ),
     Strategy(
         "EMCM",
         baselines.expected_model_change,
         "the total that would move the model most",
-        "its total would move the model most (by {:.3g})",
+        "its total would move the model most",
         is_gain=True,
     ),
     Strategy(
         "Var",
         baselines.input_variance,
         "the group whose inputs vary most",
-        "its inputs vary most (variance {:.3g})",
+        "its inputs vary most",
     ),
     Strategy("MaxN", baselines.most_instances, "the largest group", "it has the most individuals"),
     Strategy(
@@ -119,21 +119,21 @@ _TABLE: Final = (
         "DAMI",
         baselines.dropout_mutual_information,
         "the total that should teach the model most, by dropout",
-        "by dropout, measuring it is expected to teach {:.3g} nats",
+        "by dropout, its total should teach the model most",
         needs_dropout=True,
     ),
     Strategy(
         "DAEnt",
         baselines.dropout_entropy,
         "the total that is least certain, by dropout",
-        "by dropout, its total is the least certain ({:.3g} nats)",
+        "by dropout, its total is the least certain",
         needs_dropout=True,
     ),
     Strategy(
         "IVR",
         prediction.integrated_variance_reduction,
         "the total that should make predictions most certain",
-        "its total is expected to lower the variance of predictions by {:.3g} on average",
+        "its total should make predictions most certain",
         is_gain=True,
         uses_targets=True,
         bounds=variance_reduction_between,
@@ -142,7 +142,7 @@ _TABLE: Final = (
         "EPIG",
         prediction.expected_predictive_information,
         "the total that should teach most about an individual's output",
-        "its total is expected to teach {:.3g} nats about an individual's output on average",
+        "its total should teach most about an individual's output",
         is_gain=True,
         uses_targets=True,
     ),
@@ -159,7 +159,7 @@ def named(strategy: str | Acquisition) -> Strategy:
     if not callable(strategy):
         known = ", ".join(ACQUISITIONS)
         raise SettingError(f"no strategy is called {strategy!r}; give {known} or a function")
-    name, why = f"{strategy!r:.60}", "it has the highest score ({:.4g})"
+    name, why = f"{strategy!r:.60}", "it has the highest score"
     return Strategy(name, strategy, "the highest score", why, is_gain=True)
 
 

@@ -11,7 +11,7 @@ from sumwise.cli.options import Address, option, to_number
 from sumwise.cli.output import named, placeholder, show, show_json, suggest, visible, with_error
 from sumwise.data.about import About
 from sumwise.learning.propose import Ask, NewPool
-from sumwise.util.text import by_text, find, moment, plain, shown
+from sumwise.util.text import by_text, find, moment, shown
 from sumwise.util.threads import one_thread
 
 
@@ -112,15 +112,9 @@ def _show_question(question: Ask, numbered: str, known: bool, about: About) -> N
     show(f"{numbered}{named(question.set_id)}{expected}", wrap=False)
     if question.pool is not None:
         show(f"Together: {_members(question.pool)}.", indent)
-    if f"{question.score:.3g}" != f"{question.information:.3g}":  # the sentence has another score
-        show(f"Its {about.word} would teach {plain(question.information)} nats.", indent)
     show(question.why, indent)
-    if question.runner_up is not None and question.runner_up_score is not None:
-        score, each = f"{question.runner_up_score:.3g}", question.runner_up_score_per_cost
-        score += "" if each is None else f", {each:.3g} for each unit of cost"
-        if f"{question.score:.3g}" not in question.why:  # a set that was chosen by hand
-            score += f"; this one {question.score:.3g}"
-        show(f"Next best: {named(question.runner_up)} ({score}).", indent)
+    if question.runner_up is not None:
+        show(f"Next best: {named(question.runner_up)}.", indent)
     if not question.expires:
         return
     holder = "Held" if question.by is None else f"Held by {visible(question.by, 40)}"

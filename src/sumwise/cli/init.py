@@ -134,6 +134,7 @@ class Measured:
     outputs: str
     outcome: str | None
     unit: str | None
+    individual: str | None
     low: float | None
     high: float | None
 
@@ -221,6 +222,7 @@ class Shapes:
     ),
     option("--outcome NAME", "What is measured, such as 'maths score'; all outputs use it."),
     option("--unit NAME", "The unit of the outcome, such as points."),
+    option("--individual NAME", "What an individual is, such as school."),
     option(
         "--min NUMBER",
         "The lowest possible output of an individual. Impossible totals are refused, and "

@@ -54,7 +54,7 @@ def status(address: Address) -> None:
         found = study.status()
         claims = [_row(claim, CLAIM) for claim in study.claims]
         skips = [_row(skip, SKIP) for skip in study.skips]
-    names = ("improvement", "stop", "advice", "headline", "words")
+    names = ("improvement", "stop", "advice", "explained", "worth", "going_on", "headline", "words")
     more = {name: getattr(found, name) for name in names}
     more["suspects"] = [
         {"set": each.id, **{name: getattr(each, name) for name in SUSPECT}}

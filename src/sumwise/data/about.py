@@ -25,7 +25,7 @@ from sumwise.errors import DataError, LabelError, SettingError
 from sumwise.util.shapes import Float
 
 WORDS: Final = {"sum": "total", "mean": "mean", "weighted": "weighted sum"}
-LONGEST: Final = 80  # characters of an outcome or a unit
+LONGEST: Final = 80  # characters of an outcome, a unit or an individual's name
 ROUNDING: Final = 1e-9  # of the range of a total: what was added up elsewhere is rounded
 NOISES: Final = 4.0  # standard deviations that known noise may carry a total out of its range
 COUNTED: Final = {"counts": "count", "shares": "count", "amounts": "total"}  # of a set
@@ -42,6 +42,7 @@ class AboutOptions(TypedDict, total=False):
     outputs: str | None
     outcome: str | None
     unit: str | None
+    individual: str | None
     low: float | None
     high: float | None
 
@@ -61,6 +62,7 @@ class About:
     low: float | None = None  # the least that an individual's output can be
     high: float | None = None
     outputs: str = "numbers"  # as the model's settings, with which it is stored
+    individual: str | None = None  # what an individual is, such as "school"
 
     def __post_init__(self) -> None:
         if self.bounded and self.outputs != "numbers":
@@ -68,7 +70,7 @@ class About:
                 f"low and high are bounds of plain numbers, and {self.outputs} have their own: "
                 f"{OWN_BOUNDS[self.outputs]}. Leave low and high (--min, --max) out"
             )
-        for name in ("outcome", "unit"):
+        for name in ("outcome", "unit", "individual"):
             text = getattr(self, name)
             usable = text is None or (isinstance(text, str) and is_unicode(text))
             if not usable or (text is not None and not (text.strip() and text.isprintable())):
@@ -113,6 +115,11 @@ class About:
         """
         text = re.sub(r"\btotal(?=s?\b)", self.word, text)
         return re.sub(r"\bTotal(?=s?\b)", self.word.capitalize(), text)
+
+    @property
+    def one(self) -> str:
+        """What an individual is called."""
+        return self.individual or "individual"
 
     @property
     def in_unit(self) -> str:

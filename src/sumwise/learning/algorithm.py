@@ -16,7 +16,16 @@ from sumwise.acquisition.screening import Ceiling, with_squares
 from sumwise.acquisition.strategies import Acquisition
 from sumwise.data.sets import Sets
 from sumwise.learning.parts import covered, design_of, in_whole_sets, not_covered, some_members
-from sumwise.learning.propose import Answer, Ask, PoolState, Prices, arrays_of, draws_of, questions
+from sumwise.learning.propose import (
+    Answer,
+    Ask,
+    PoolState,
+    Prices,
+    arrays_of,
+    draws_of,
+    questions,
+    with_gains,
+)
 from sumwise.model import fit as core
 from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool, embed
@@ -90,9 +99,10 @@ def ask(
     seen, prices = (pool, model, strategy, state, draws_of(seed)), Prices(wanted.cost)
     asked = questions(*seen, prices=prices, ceiling=ceiling, runner_up=runner_up)
     found = list(islice(asked, n - len(before)))
+    new = [question for question, _ in found]
     return replace(
         progress,
-        open=(*before, *(question for question, _ in found)),
+        open=(*before, *(with_gains(pool, model, state, new) if runner_up else new)),
         questions=progress.questions + len(found),
         ceiling=progress.ceiling if before else found[0][1],  # others allow for open questions
     )

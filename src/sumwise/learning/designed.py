@@ -297,7 +297,7 @@ def chosen_set(sought: Sought, designing: Designing, draws: Draws, position: int
     prices = Prices(sought.aims.cost)
     (ask,) = propose(sought.pool, *seen, wanted=position, prices=prices, runner_up=False)
     size = count(int(sets.sizes[position]), "individual")
-    why = f"Chosen by hand ({size}): {named(sought.strategy).reason.format(ask.score)}."
+    why = f"Chosen by hand ({size}): {named(sought.strategy).reason}."
     pool = designing.pool_at(sets, position)
     return replace(ask, why=why if state.answered else f"{why} {UNKNOWN}", pool=pool)
 

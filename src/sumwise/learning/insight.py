@@ -88,6 +88,14 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
+class Halving:
+    """About how many more answers halve the uncertainty of a typical individual."""
+
+    questions: int | None  # None if measuring every set that is left does not
+    cost: float | None = None  # of these, or of all that are left; None where there are no costs
+
+
+@dataclass(frozen=True, slots=True)
 class Insight:
     """A review of a study; see `Study.insight`."""
 
@@ -102,6 +110,7 @@ class Insight:
     calibration: tuple[Coverage, ...]
     trust: str  # whether the intervals are right, in words
     next_questions: tuple[Ask, ...]  # not claimed
+    halving: Halving | None = None  # None before an answer, or where that is not known
 
     def plot(self, panel: str = "progress") -> Any:
         """An Altair chart of the report: "progress", "information", "predicted", "calibration" or

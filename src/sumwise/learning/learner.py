@@ -98,8 +98,8 @@ class ActiveLearner:
             its strategy AggMI.
         known: Totals, outputs of individuals and totals of areas that are known already, as in
             `AggregateRegressor.fit`; they are among the answers, and never asked for.
-        **options: `outputs`, `outcome`, `unit`, `low`, `high`, `targets`, `target_weights`,
-            `noise_std`, `cost` and `enough`, as in `sumwise.create_study`.
+        **options: `outputs`, `outcome`, `unit`, `individual`, `low`, `high`, `targets`,
+            `target_weights`, `noise_std`, `cost` and `enough`, as in `sumwise.create_study`.
 
     A learner has the same methods as a study, without names and times. The same seed and history
     give the same questions, in a study too. Use a learner in one thread only.
@@ -165,9 +165,11 @@ class ActiveLearner:
                 subtracted from it.
         """
         now, wanted = self._progress, 1 if n is None else validate.count(n, "n")
+        before = now.open
         if budget is None:
             now = ask(now, self._strategy, self._seed, wanted, runner_up=True)
-            now = replace(now, open=tuple(map(self._in_words, now.open)))
+            said = now.open[: len(before)], map(self._in_words, now.open[len(before) :])
+            now = replace(now, open=(*said[0], *said[1]))
         else:
             money = check_budget(budget, now.objective.cost)
             now = replace(now, open=(), questions=now.questions - len(now.open))
@@ -199,7 +201,9 @@ class ActiveLearner:
         return [self._in_words(each) for each in asks]
 
     def _in_words(self, question: Ask) -> Ask:
-        return in_words(question, self._about, self._progress.pool.sets, self._ranges)
+        now = self._progress
+        aimed = now.objective.targets is not None
+        return in_words(question, self._about, now.pool.sets, self._ranges, aimed)
 
     def tell(
         self,

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, Typ
 
 import numpy as np
 
+from sumwise.acquisition.known_noise import given_answers
 from sumwise.acquisition.objective import Objective
 from sumwise.data.about import About
 from sumwise.data.sets import Sets, rows_among
 from sumwise.errors import SettingError
+from sumwise.learning import gain
 from sumwise.learning.contradictions import contradictions
 from sumwise.learning.designed import Designing
 from sumwise.learning.left_out import Judged, left_out, suspects
 from sumwise.learning.parts import covered, some_members
-from sumwise.learning.propose import Answer, Ask, Expected, PoolState
-from sumwise.learning.status import Status, outlook
+from sumwise.learning.propose import UNKNOWN, Answer, Ask, Expected, PoolState
+from sumwise.learning.status import Status, brings, outlook
 from sumwise.model.bounded import possible, within, within_overlapping
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
@@ -42,7 +44,7 @@ from sumwise.util.shapes import Float, Int, PerSet
 
 if TYPE_CHECKING:
     from sumwise.learning.estimator import AggregateRegressor
-    from sumwise.learning.insight import Insight
+    from sumwise.learning.insight import Halving, Insight
 
 AHEAD: Final = 5  # questions that status and insight look at
 SAMPLE: Final = 2000  # sets whose predictions are compared with and without an answer
@@ -76,7 +78,7 @@ class Fitted(NamedTuple, Generic[S]):
 
         Those that are measured are expected to be what was measured.
         """
-        rows, own = self._rows(which)
+        rows, own = self.rows(which)
         mean, std = predict_sets(self.model, rows, include_noise=True, own=own)
         if self.ranges is not None:
             mean = np.clip(mean, *self.ranges[:, which, None])
@@ -84,9 +86,16 @@ class Fitted(NamedTuple, Generic[S]):
 
     def intervals(self, level: float, which: Any = slice(None)) -> Predictions:
         """The same with intervals."""
-        rows, own = self._rows(which)
+        rows, own = self.rows(which)
         found = interval_sets(self.model, rows, level, own)
         return found if self.ranges is None else within(found, *self.ranges[:, which])
+
+    def means(self, which: Int[np.ndarray, " n"]) -> gain.Known | None:
+        """How well the means of sets are known, of some that stand for all of these."""
+        some = which[:: max(1, -(-len(which) // gain.SAMPLE))]
+        plain = self._replace(pool=replace(self.pool, design=self.design))
+        rows, own = plain.rows(some)
+        return gain.means(rows, self.model, some, plain.totals(some)[1], own)
 
     def expected(self, answer: Answer) -> Expected:
         """Mean and standard deviation of an answer that the model does not know."""
@@ -101,7 +110,7 @@ class Fitted(NamedTuple, Generic[S]):
         means, stds = predict_sets(self.model, design, include_noise=True, own=own)
         return Expected(float(means[0, 0]), float(stds[0, 0]), chance_of(self.model, design))
 
-    def _rows(self, which: Any) -> tuple[Design, Members | None]:
+    def rows(self, which: Any) -> tuple[Design, Members | None]:
         """Some sets, with the noise that is planned where they are not measured, and what they
         have in common with those that are."""
         total, design = self.numbers[which], self.pool.design.rows(which)
@@ -152,7 +161,24 @@ class Moment(Generic[S]):
         pool, judged = self._pool, self._judged()
         steps = trace(pool, along, answers)
         told = answers, self._status(judged), judged
-        return review(pool, model, steps, *told, level=share, ahead=self.ahead)
+        found = review(pool, model, steps, *told, level=share, ahead=self.ahead)
+        return replace(found, halving=self._halving())
+
+    def _halving(self) -> Halving | None:
+        from sumwise.learning.insight import Halving
+
+        fit, state, cost = self.fit, self.fit.seen.state, self.aims.cost
+        free = np.flatnonzero(replace(state, claimed=()).free(len(fit.pool.sets)))
+        if not gain.is_complete(fit.pool) or not len(free) or not state.answered:
+            return None
+        known, seen = (
+            gain.individuals(fit.pool, fit.model, state.gone),
+            given_answers(fit.pool, fit.model),
+        )
+        found = gain.to_halve(known, seen, fit.model.posterior, free, cost)
+        most = free if found is None else found
+        paid = None if cost is None else float(cost[most].sum())
+        return Halving(None if found is None else len(found), paid)
 
     @property
     def _pool(self) -> Pool:
@@ -168,7 +194,9 @@ class Moment(Generic[S]):
         if designing is not None:  # every individual, but for those who were measured alone
             pools = range(designing.n_begun, len(sets))
             open_to = replace(state, gone=(*state.gone, *pools))
-        left = outlook(fit.pool, fit.model, open_to, self.ahead, aims.cost)
+        left = outlook(fit.pool, fit.model, state, open_to, self.ahead, aims.cost)
+        if designing is None:
+            left |= self._means(state)
         answers, skipped = (
             sum(at < sets.n_asked for at in some) for some in (state.answered, state.skipped)
         )
@@ -187,6 +215,19 @@ class Moment(Generic[S]):
             left |= {"known": 0, "candidates": len(designing.candidates), "used": used}
             left["alone"] = designing.alone
         return Status(self.name, self.strategy, *counts, **left, about=self.about)
+
+    def _means(self, state: PoolState) -> dict[str, float | None]:
+        """How well the means of sets are known, now and once the next questions are answered."""
+        fit, sets = self.fit, self.fit.pool.sets
+        known = fit.means(np.setdiff1d(np.arange(sets.n_asked), state.gone))
+        if known is None:
+            return {}
+        if fit.model.generalised is not None:
+            return {"set_std": known.std}
+        coming = [*state.claimed, *(sets.position(question.set_id) for question in self.ahead)]
+        seen = given_answers(fit.pool, fit.model)
+        after = gain.after_each(known, seen, fit.model.posterior, coming)
+        return {"set_std": known.std, "set_std_after": float(after[-1])}
 
     def _moves(self, answer: Answer) -> float:
         """How far predictions move if an answer is left out: root mean square over individuals,
@@ -209,13 +250,22 @@ class Moment(Generic[S]):
         return Expected(found[0], std, found.chance)
 
 
-def in_words(ask: Ask, about: About, sets: Sets, ranges: Float[np.ndarray, "2 A"] | None) -> Ask:
-    """A question whose reason calls what is measured by its name, and with a total that can be."""
+def in_words(
+    ask: Ask, about: About, sets: Sets, ranges: Float[np.ndarray, "2 A"] | None, aimed: bool
+) -> Ask:
+    """A question whose reason begins with what it does for a typical individual, and calls what is
+    measured by its name, with a total that can be.
+
+    Args:
+        aimed: Whether targets were named.
+    """
     why, expected = about.worded(ask.why), ask.expected
+    if ask.individual_std is not None and ask.individual_std_after is not None:
+        ends, known = (ask.individual_std, ask.individual_std_after), UNKNOWN not in ask.why
+        why = f"{brings(f'This {about.word}', *ends, about, known, aimed)}. {why}"
     if ranges is not None:
         expected = float(np.clip(expected, *ranges[:, sets.position(ask.set_id)]))
-    same = (why, expected) == (ask.why, ask.expected)
-    return ask if same else replace(ask, why=why, expected=expected)
+    return replace(ask, why=why, expected=expected)
 
 
 def answers_html(said: str, answers: Sequence[Answer]) -> str:

@@ -36,7 +36,7 @@ from sumwise.model.fit import Model
 from sumwise.outofcore.design_store import Embedded
 from sumwise.util import html
 from sumwise.util.shapes import Int, Mask
-from sumwise.util.text import count, plain
+from sumwise.util.text import count
 from sumwise.util.threads import one_thread
 
 STRATEGIES: Final = ("AggMI", "IVR", "EPIG")
@@ -566,11 +566,10 @@ def _described(
     given = f", allowing for {count(waiting, 'open question')}" if waiting else ""
     why = (
         f"Best pool found among {count(free, 'candidate')} ({who}){given}: "
-        f"{record.reason.format(found.score)}. No pool can gain more than {plain(found.bound)}; "
-        f"this one reaches {100 * found.fraction:.0f} % of that."
+        f"{record.reason}. It reaches {100 * found.fraction:.0f} % of what any pool could gain."
     )
     if cost is not None:
-        why += f" It costs {cost:.6g}; its gain per unit of cost is {plain(found.score / cost)}."
+        why += f" It costs {cost:.6g}."
     if model.labelled is None or not len(model.labelled.design):
         why += f" {UNKNOWN}"
     off = math.hypot(std[0, 0], rules.noise_of(len(theta)))

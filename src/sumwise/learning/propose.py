@@ -22,6 +22,7 @@ from sumwise.acquisition.known_noise import given_answers, given_questions
 from sumwise.acquisition.screening import Candidates, Ceiling, candidates
 from sumwise.acquisition.strategies import TIE, Acquisition, Strategy, named
 from sumwise.errors import PoolExhaustedError
+from sumwise.learning import gain
 from sumwise.model import predict
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
@@ -34,11 +35,6 @@ FEWEST: Final = 3  # other answers from which a total is expected well enough to
 FAR: Final = 4.0  # standard deviations
 ROUNDING: Final = 1e-12  # of a budget: sums of costs are rounded
 UNKNOWN: Final = "Nothing is measured yet, so the model cannot say what to expect."
-LOWERED: Final = {  # by IVR, of outputs that are not plain numbers
-    "counts": "the deviance of predicted counts by {:.3g} per unit of exposure",
-    "shares": "the deviance of predicted shares by {:.3g} per trial",
-    "amounts": "the relative variance of predicted amounts by {:.3g}",
-}
 
 Draws = Callable[[int], Generator]  # a generator for the question with this number
 
@@ -71,6 +67,10 @@ class Ask:
     cost: float | None = None  # of measuring it; None where measuring has no cost
     runner_up_cost: float | None = None  # of measuring that set
     pool: NewPool | None = None  # where the set was designed
+    # Of a typical individual, given answers to the questions before this one, and given its own;
+    # without a unit before any answer. How they are rounded depends on what was asked together.
+    individual_std: float | None = field(default=None, compare=False)
+    individual_std_after: float | None = field(default=None, compare=False)
 
     @property
     def members(self) -> tuple[Hashable, ...] | None:
@@ -255,6 +255,9 @@ def propose(
     cost, limited = prices.cost, prices.budget < math.inf
     free = state.free(len(pool.sets), wanted, least=0 if limited else n)
 
+    def gained(asked: Sequence[Ask]) -> list[Ask]:
+        return with_gains(pool, model, state, asked) if runner_up else [*asked]
+
     def spent(by_gain: float) -> tuple[list[Ask], float]:
         seen, way = (pool, model, strategy, state, draws), replace(prices, by_gain=by_gain)
         asked = questions(*seen, wanted=wanted, prices=way, runner_up=runner_up)
@@ -264,7 +267,7 @@ def propose(
     best, usual = spent(0)
     payable = prices.affordable(free, paid=0.0)
     if not limited or cost is None or len(best) == payable.sum() or not np.ptp(cost[payable]):
-        return best  # all ways are the same
+        return gained(best)  # all ways are the same
     most, how = usual, ""
     for by_gain, words in WAYS.items():
         bought, gain = spent(by_gain)
@@ -273,11 +276,24 @@ def propose(
         if len(bought) == 1:
             break  # the set that gains most leaves nothing to spend on others
     if not how:
-        return best
-    gains = f"this purchase gains {plain(most)} in all, {plain(most - usual)} more than"
-    said = f"{gains} by gain per unit of cost alone"
+        return gained(best)
+    more = f"{100 * (most / usual - 1):.3g} % more than" if usual > 0 else "more than"
+    said = f"this purchase gains {more} by gain per unit of cost alone"
     why = f" The budget of {prices.budget:.9g} is spent {how}: {said}."
-    return [replace(ask, why=ask.why + why) for ask in best]
+    return gained([replace(ask, why=ask.why + why) for ask in best])
+
+
+def with_gains(pool: Pool, model: Model, state: PoolState, asks: Sequence[Ask]) -> list[Ask]:
+    """The questions with how well a typical individual is known before and after each."""
+    if not asks:
+        return []
+    which = [*state.claimed, *(pool.sets.position(ask.set_id) for ask in asks)]
+    known, seen = gain.individuals(pool, model, state.gone), given_answers(pool, model)
+    stds = gain.after_each(known, seen, model.posterior, which)[len(state.claimed) :].tolist()
+    return [
+        replace(ask, individual_std=before, individual_std_after=after)
+        for ask, before, after in zip(asks, stds[:-1], stds[1:], strict=True)
+    ]
 
 
 def draws_of(seed: int) -> Draws:
@@ -306,7 +322,7 @@ def questions(
         A question, and bounds that make the next one on a large pool cheaper.
     """
     record, posterior, cost, paid = named(strategy), model.posterior, prices.cost, 0.0
-    left, reasoned = given_answers(pool, model), _reasoned(record, model)
+    left = given_answers(pool, model)
     free, pending = state.free(len(pool.sets), wanted, least=1), list(state.claimed)
     waiting = len(pending)
     for asked in count_from():
@@ -328,7 +344,7 @@ def questions(
         ask = _described(pool, model, teaches, found, (chosen, second), number, cost)
         among = _among(affordable, free, int(pool.sets.sizes[chosen]), waiting)
         said = among if chosen == best else None
-        why = _why(reasoned, ask, said, by_gain=ranking is None, first=not state.answered)
+        why = _why(record, ask, said, by_gain=ranking is None, first=not state.answered)
         paid += ask.cost or 0.0
         yield replace(ask, why=why), found.ceiling
         free[chosen] = False
@@ -379,23 +395,15 @@ def _among(affordable: Mask, free: Mask, size: int, waiting: int) -> str:
     return f"{best} ({count(size, 'individual')}){given}"
 
 
-def _reasoned(record: Strategy, model: Model) -> Strategy:
-    """A strategy whose reason says what its scores are for the outputs of this model."""
-    if model.generalised is None or record.name != "IVR":
-        return record
-    lower = LOWERED[model.generalised.likelihood.name]
-    return replace(record, reason=f"its total is expected to lower {lower} on average")
-
-
 def _why(record: Strategy, ask: Ask, among: str | None, *, by_gain: bool, first: bool) -> str:
     """Why a set is asked for; `among` is None where the user prefers it to the best."""
     if among is None:
         why = f"This set was chosen by hand; {record.name} would have asked for another first."
     else:
-        why = f"{among}: {record.reason.format(ask.score)}."
+        why = f"{among}: {record.reason}."
     if ask.cost is not None:
-        each = f", and its gain per unit of cost is the highest: {plain(ask.score / ask.cost)}"
-        why += f" It costs {ask.cost:.6g}{each if among and not by_gain else ''}."
+        each = ", and its gain per unit of cost is the highest" if among and not by_gain else ""
+        why += f" It costs {ask.cost:.6g}{each}."
     if first:
         why += f" {UNKNOWN}"
     return why

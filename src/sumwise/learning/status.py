@@ -4,36 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from sumwise.acquisition.known_noise import (
-    given_answers,
-    given_questions,
-    independent_of_others,
-    independent_rows,
-)
+from sumwise.acquisition.known_noise import given_answers, given_questions
 from sumwise.data.about import About
+from sumwise.learning import gain
 from sumwise.learning.contradictions import Contradiction
 from sumwise.learning.left_out import Suspect
 from sumwise.learning.propose import Ask, PoolState
 from sumwise.model.design import Pool, add_products, features
 from sumwise.model.fit import Model
-from sumwise.model.posterior import BLOCK, Posterior
+from sumwise.model.posterior import Posterior
 from sumwise.util import html
 from sumwise.util.shapes import Float, PerSet
 from sumwise.util.text import count, figure, label, plain
 
 NAMED: Final = 4  # answers beside the one to check first that are named
 USUAL: Final = {"numbers": "mean", "counts": "rate", "shares": "share", "amounts": "mean"}
-PREDICTED: Final = {  # of individuals
-    "numbers": "Predictions",
-    "counts": "Predicted rates",
-    "shares": "Predicted shares",
-    "amounts": "Predicted amounts",
-}
+LITTLE: Final = 0.01  # of a typical uncertainty: questions that take off less help little
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +58,14 @@ class Status:
     candidates: int = 0  # individuals whom sets are designed of; 0 where all sets are given
     used: int = 0  # of them, in sets that are or were measured
     alone: bool = False  # whether all sets are designed
+    # A typical individual's standard deviation, as `predict` gives it (root mean square); that of
+    # counts, shares and amounts is of what is predicted per exposure. Before any answer: no unit.
+    individual_std: float | None = None
+    individual_std_after: float | None = None  # after open claims and the next questions
+    individual_std_all: float | None = None  # if all sets were measured; None if that is not known
+    guess_std: float | None = None  # of individuals around their mean: what guessing it is off by
+    set_std: float | None = None  # of the mean of a typical set's individuals
+    set_std_after: float | None = None
 
     def _repr_html_(self) -> str:
         heads = ("sets", "measured", "being measured", "skipped", "asked so far")
@@ -168,17 +166,14 @@ class Status:
                 f"{self.known} {what} {'was' if one else 'were'} known from the start and "
                 f"{'is' if one else 'are'} never asked for."
             )
-        if free or self.open_claims:
-            left = plain(self.information_left)
-            rest = "every individual" if self.alone else "all remaining sets"
-            said.append(f"Measuring {rest} would teach {left} nats about the model.")
-        else:
+        said += [*self.known_now, *([self.own_noise] if self.own_noise else [])]
+        said += [self.next_buys] if self.next_buys else []
+        if not free and not self.open_claims:
             said.append("Nothing is left to ask.")
-        said += self._uncertainty()
-        if self.advice is not None:
-            said.append(self.advice)
+        if self.going_on is not None:
+            said.append(self.going_on)
         if self.spent is not None:
-            ahead = self._coming()
+            ahead = self.coming
             known = ahead and self.next_cost is not None
             cost = f"; {ahead} will cost {self.next_cost:.6g}" if known else ""
             said.append(f"Answers so far have cost {self.spent:.6g}{cost}.")
@@ -194,43 +189,115 @@ class Status:
         among = f"{self.used} of {count(self.candidates, 'individual')} are in them"
         return f"{done}{skipped}; {among}."
 
-    def _uncertainty(self) -> list[str]:
-        unit = self.about.per_exposure
-        before, after, ahead = self.mean_variance, self.mean_variance_after, self._coming()
-        less = f"{100 * (1 - after / before) if before > 0 else 0:.0f} % less variance"
-        if not self.answers + self.known:
-            then = f"; {ahead} should leave {less}" if ahead else ""
-            return [f"Nothing is measured yet, so uncertainty has no unit{then}."]
-        whose = "the individuals that count" if self.aimed else "individuals"
-        then = (
-            f"; {ahead} should reduce that to ± {unit(plain(after**0.5))} ({less})" if ahead else ""
+    @property
+    def typical(self) -> str:
+        """Whose uncertainty is spoken of."""
+        return typical(self.about, self.aimed)
+
+    @property
+    def explained(self) -> float | None:
+        """By how much the variance of individuals around what is predicted for them is smaller than
+        that around their mean, as a share, by the model; None while that says nothing."""
+        if self.typical_error is None or not self.guess_std or self.outputs != "numbers":
+            return None
+        assert self.individual_std is not None
+        return 1 - (self.individual_std / self.guess_std) ** 2
+
+    @property
+    def known_now(self) -> tuple[str, ...]:
+        """How well a typical individual and the means of sets are known, in sentences."""
+        if not self.answers + self.known or self.individual_std is None:
+            return ("Nothing is measured yet, so uncertainty has no unit.",)
+        unit, about = self.about.per_exposure, self.about
+        said = f"{self.typical} is known to within {unit(f'±{plain(self.individual_std)}')}"
+        if self.set_std is not None:
+            said += f", and the {self.usual} of a typical set to within {within(self.set_std)}"
+        said += "" if self.per != "unit of exposure" else " per unit of exposure"
+        said = f"{said[0].upper()}{said[1:]} (one standard deviation)."
+        now, naive = self.typical_error, self.typical_naive_error
+        no_use = now is not None and naive is not None and now >= naive
+        if self.explained is None or self.guess_std is None or no_use:
+            return (said,)  # what the model says of itself is not borne out
+        guess = unit(f"±{plain(self.guess_std)}")
+        return said, (
+            f"Guessing the mean for every {about.one} would be off by {guess}: the model explains "
+            f"{100 * self.explained:.0f} % of what varies from {about.one} to {about.one}."
         )
-        noise = unit(plain(self.noise_variance**0.5))
+
+    @property
+    def own_noise(self) -> str | None:
+        """What no model explains, in a sentence; None before an answer."""
+        if not self.answers + self.known:
+            return None
+        noise = f"±{self.about.per_exposure(plain(self.noise_variance**0.5))}"
+        if self.outputs == "numbers":
+            return (
+                f"Every {self.about.one} has noise of its own, estimated at {noise}, which only "
+                "answers about its own set reduce."
+            )
+        chance = "by what individuals and sets have of their own"
+        chance = chance if self.outputs == "amounts" else f"by chance and {chance}"
         each = f" per {self.per}" if self.per == "unit of exposure" else ""
-        own = f"Noise of each individual, estimated at ± {noise}, adds to that"
-        if self.outputs != "numbers":
-            chance = "by what individuals and sets have of their own"
-            chance = chance if self.outputs == "amounts" else f"by chance and {chance}"
-            own = f"Around these, {self.outputs} of individuals vary {chance}, by ± {noise}{each}"
-        return [
-            f"{PREDICTED[self.outputs]} of {whose} are uncertain by ± {unit(plain(before**0.5))}"
-            f"{each} (standard deviation) because of what the model does not know{then}.",
-            f"{own}, and no answer reduces it.",
-        ]
+        return f"Around that, {self.outputs} of individuals vary {chance}, by {noise}{each}."
+
+    @property
+    def next_buys(self) -> str | None:
+        """What open claims and the next questions should do, in a sentence; None if there are
+        none."""
+        before, after, ahead = self.individual_std, self.individual_std_after, self.coming
+        if before is None or after is None or not ahead:
+            return None
+        known = bool(self.answers + self.known)
+        said = brings(ahead[0].upper() + ahead[1:], before, after, self.about, known, self.aimed)
+        if not known:
+            return f"{said}."
+        if self.set_std is not None and self.set_std_after is not None:
+            means = "means of sets" if self.usual == "mean" else f"{self.usual}s of sets"
+            said += f", and {means} {from_to(self.set_std, self.set_std_after)}"
+        if self.individual_std_all is not None and self.individual_std_all < (1 - 1e-6) * after:
+            all_of_it = self.about.per_exposure(f"±{plain(self.individual_std_all)}")
+            said += f"; measuring all sets that are left would bring it to {all_of_it}"
+        return f"{said}."
 
     @property
     def advice(self) -> str | None:
         """Whether to go on, in a sentence; None where no threshold says so."""
-        ahead = self._coming()
-        if self.stop is None or self.enough is None or not ahead:
+        if self.stop is None or self.enough is None or not self.coming:
             return None
         start, only = ("You may stop", "only ") if self.stop else ("Keep going", "")
         return (
-            f"{start}: {ahead} should reduce uncertainty by {only}{plain(self.improvement)} "
+            f"{start}: {self.coming} should reduce uncertainty by {only}{plain(self.improvement)} "
             f"(your threshold: {plain(self.enough)})."
         )
 
-    def _coming(self) -> str:
+    @property
+    def going_on(self) -> str | None:
+        """The same, and without a threshold whether the next questions still help; None before an
+        answer, and where nothing is left to ask."""
+        before, after = self.individual_std, self.individual_std_after
+        if self.enough is not None or not before or after is None:
+            return self.advice
+        if not self.coming or not self.answers + self.known:
+            return None
+        less = 1 - after / before
+        helps = "helps little" if less < LITTLE else "helps"
+        more = f"{plain_percent(100 * less)} more certain"
+        return f"Going on {helps}: {self.coming} should make {self.typical} {more}."
+
+    @property
+    def worth(self) -> bool | None:
+        """Whether to go on: by the threshold where there is one, otherwise whether the next
+        questions should lower a typical standard deviation by 1 % or more; None before an answer,
+        and where nothing is left to ask."""
+        if self.enough is not None:
+            return None if self.advice is None else not self.stop
+        if self.going_on is None or not self.individual_std:
+            return None
+        assert self.individual_std_after is not None
+        return self.individual_std_after <= (1 - LITTLE) * self.individual_std
+
+    @property
+    def coming(self) -> str:
         """The answers behind `mean_variance_after`, as a subject; empty if there are none."""
         n, waiting = self.next_questions, count(self.open_claims, "open question")
         if not self.open_claims:
@@ -239,39 +306,102 @@ class Status:
         return f"the answers to {waiting}{more}"
 
 
+# --- sentences ------------------------------------------------------------------------------------
+
+
+def typical(about: About, aimed: bool) -> str:
+    """A typical individual, or what is predicted of one.
+
+    >>> typical(About(individual="school"), aimed=False), typical(About(outputs="counts"), True)
+    ('a typical school', 'the rate of a typical individual among the targets')
+    """
+    one = f"a typical {about.one}{' among the targets' if aimed else ''}"
+    return one if about.outputs == "numbers" else f"the {USUAL[about.outputs]} of {one}"
+
+
+def brings(
+    subject: str, before: float, after: float, about: About, known: bool, aimed: bool = False
+) -> str:
+    """What answers do for a typical individual, as a sentence without its full stop.
+
+    Args:
+        known: Whether anything is measured; before, a standard deviation has no unit.
+
+    >>> about = About(individual="school", unit="points")
+    >>> brings("It", 12, 10.5, about, known=True)
+    'It should bring a typical school from ±12.0 to ±10.5 points'
+    >>> brings("It", 1.0, 0.9, about, known=False)
+    'It should make a typical school 10 % more certain'
+    """
+    whom = typical(about, aimed)
+    if not known:
+        less = 100 * (1 - after / before) if before > 0 else 0.0
+        return f"{subject} should make {whom} {plain_percent(less)} more certain"
+    return f"{subject} should bring {whom} {about.per_exposure(from_to(before, after))}"
+
+
+def plain_percent(share: float) -> str:
+    return "less than 1 %" if share < 1 else f"{share:.0f} %"
+
+
+def within(std: float) -> str:
+    return f"±{plain(std)}"
+
+
+def from_to(before: float, after: float) -> str:
+    """Two uncertainties with as many digits as show that they differ, but no more than five.
+
+    >>> from_to(12.04, 10.5), from_to(12.04, 12.0367), from_to(0.0, 0.0)
+    ('from ±12.0 to ±10.5', 'from ±12.040 to ±12.037', 'from ±0 to ±0')
+    """
+    for digits in (3, 4, 5):
+        ends = [figure(value, digits).replace(",", "") for value in (before, after)]
+        if ends[0] != ends[1]:
+            break
+    return f"from ±{ends[0]} to ±{ends[1]}"
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
 def outlook(
-    pool: Pool, model: Model, state: PoolState, ahead: Sequence[Ask], cost: PerSet | None
+    pool: Pool,
+    model: Model,
+    state: PoolState,
+    open_to: PoolState,
+    ahead: Sequence[Ask],
+    cost: PerSet | None,
 ) -> dict[str, Any]:
-    """What `Status` says is left to learn, and what the questions `ahead` should do about it."""
-    left = replace(state, claimed=()).free(len(pool.sets))
+    """What `Status` says is left to learn, and what the questions `ahead` should do about it.
+
+    Args:
+        open_to: The state in which sets that were designed of individuals count as gone.
+    """
+    left = np.flatnonzero(replace(open_to, claimed=()).free(len(pool.sets)))
     coming = [*state.claimed, *(pool.sets.position(question.set_id) for question in ahead)]
     posterior, seen = model.posterior, given_answers(pool, model)
     after = given_questions(seen, posterior, coming)[1] if coming else posterior
-    moment = second_moment(pool)
+    moment, gram = second_moment(pool), gain.joint_gram(seen, posterior, left)
+    known = gain.individuals(pool, model, state.gone)
     return {
-        "information_left": joint_information(seen, posterior, np.flatnonzero(left)),
+        "information_left": information_in(gram, posterior),
         "mean_variance": mean_variance(posterior, *moment),
         "mean_variance_after": mean_variance(after, *moment),
         "next_questions": len(ahead),
         "noise_variance": float((posterior.output_scale**2).mean()) * posterior.individual_noise,
         "spent": None if cost is None else float(cost[list(state.answered)].sum()),
         "next_cost": None if cost is None or not coming else float(cost[coming].sum()),
+        "individual_std": known.std,
+        "individual_std_after": float(gain.after_each(known, seen, posterior, coming)[-1]),
+        "individual_std_all": gain.after_all(known, seen, posterior, left, gram)
+        if gain.is_complete(pool)
+        else None,
+        "guess_std": gain.guessed(pool, model, known, state.gone),
     }
 
 
-def joint_information(pool: Pool, posterior: Posterior, which: np.ndarray) -> float:
-    """½ log det(I + β S^½ Σ_a u_a u_aᵀ/s_a S^½): what measuring all these sets would teach.
-
-    It is too much where sets overlap and there are more of them than one block holds.
-    """
-    n_basis = pool.design.u.shape[1]
-    gram = np.zeros((n_basis, n_basis))
-    alone, whitened = independent_of_others(pool, which), partial(independent_rows, pool, posterior)
-    for some, rows in ((which[alone], pool.design.rows), (which[~alone], whitened)):
-        for low in range(0, len(some), BLOCK):
-            design = rows(some[low : low + BLOCK])
-            half = posterior.root_times(design.u) / np.sqrt(posterior.noise(design))[:, None]
-            gram += half.T @ half
+def information_in(gram: np.ndarray, posterior: Posterior) -> float:
+    """½ log det(I + β S^½ Σ_a u_a u_aᵀ/s_a S^½): what measuring these sets would teach."""
     gains = np.maximum(np.linalg.eigvalsh(gram), 0.0)
     return float(0.5 * posterior.n_outputs * np.log1p(gains).sum())
 

@@ -57,6 +57,7 @@ class Section:
     charts: Sequence[Any] = ()
     table: TextTable | None = None
     rows: Sequence[Mapping[str, Any]] = ()  # the numbers that the charts draw; not shown
+    appendix: bool = False  # whether it is folded away until a reader opens it
 
 
 def versions() -> tuple[str, str]:
@@ -76,8 +77,10 @@ def page(title: str, lead: str, sections: Sequence[Section]) -> str:
     scripts = [_vega(), templates.get_template("draw.js").render()] if drawn else []
     digests = [b64encode(sha256(script.encode()).digest()).decode() for script in scripts]
     policy = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
+    first = [section for section in sections if not section.appendix]
+    rest = [section for section in sections if section.appendix]
     return templates.get_template("page.html").render(
-        title=title, lead=lead, sections=sections, scripts=scripts, policy=policy
+        title=title, lead=lead, sections=first, appendix=rest, scripts=scripts, policy=policy
     )
 
 

@@ -327,20 +327,19 @@ def _diagonal(ends: Sequence[float]) -> Any:
 
 
 def questions(insight: Insight) -> Section:
-    """A bar for each question, and where scores are information, a mark for its runner-up."""
+    """A bar for each question of what ranks it, and a mark for its runner-up."""
     import altair as alt
 
-    title = "What to ask next"
-    strategy = ACQUISITIONS.get(insight.status.strategy)  # None of a user's own function
-    by_information = strategy is not None and strategy.is_information
+    title, priced = "What to ask next", any(ask.cost for ask in insight.next_questions)
     rows: list[Row] = [
         {
             "question": f"{rank}. {label(question.set_id)}",
+            "score": question.score_per_cost if priced else question.score,
             "information": question.information,
             "expected": question.expected,
             "std": question.std,
             "runner-up": NONE if question.runner_up is None else label(question.runner_up),
-            "second": question.runner_up_score if by_information else None,
+            "second": question.runner_up_score_per_cost if priced else question.runner_up_score,
         }
         for rank, question in enumerate(insight.next_questions, start=1)
     ]
@@ -352,17 +351,18 @@ def questions(insight: Insight) -> Section:
     words = "The next questions, each as if those above it and all open ones were answered."
     if not insight.status.answers:
         words += " Nothing is measured yet, so the expected answers are only guesses."
+    ranked = _ranked_by(insight.status.strategy) + (", per unit of cost" if priced else "")
     y = alt.Y("question:N", title=None, sort=[row["question"] for row in rows])
     y = y.axis(labelFontSize=13, labelLimit=260, ticks=False, domain=False)
-    x = alt.X("information:Q", title="expected to teach, in nats")
-    x = x.axis(gridOpacity=0.5, tickCount=6)
+    x = alt.X("score:Q", title=ranked).axis(gridOpacity=0.5, tickCount=6)
     tooltip = tooltips(
         ("question:N", "set"),
+        ("score:Q", ranked, ".3~g"),
         ("information:Q", "expected to teach, in nats", ".3~g"),
         ("expected:Q", "expected answer", ",.4~g"),
         ("std:Q", "give or take", ",.3~g"),
         ("runner-up:N", "runner-up"),
-        ("second:Q", "which would teach", ".3~g"),
+        ("second:Q", "which has", ".3~g"),
     )
     base = chart_of(rows, "questions").encode(y, tooltip=tooltip)
     layers = [base.mark_bar(color=COLOURS[0], height=18).encode(x)]
@@ -372,12 +372,20 @@ def questions(insight: Insight) -> Section:
         layers.append(tick.encode(x="second:Q"))
     chart = finish(
         alt.layer(*layers),
-        "What the next answers are expected to teach",
+        "What ranks the next questions",
         ["Marks: the runner-up of each."] if marked else [],
         height=BAR * len(rows),
         wide=True,
     )
     return Section(title, [words], [chart], _question_table(insight), rows)
+
+
+def _ranked_by(name: str) -> str:
+    """What the scores of a strategy are."""
+    strategy = ACQUISITIONS.get(name)  # None of a user's own function
+    if strategy is not None and strategy.is_information:
+        return "expected to teach, in nats"
+    return "taken off the mean variance of predictions" if name == "IVR" else f"score by {name}"
 
 
 def _question_table(insight: Insight) -> TextTable:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,13 +16,14 @@ import numpy as np
 
 from sumwise.data.about import About
 from sumwise.data.sets import Sets
-from sumwise.learning.insight import WINDOW, Insight
+from sumwise.learning.insight import Insight
 from sumwise.learning.learner import ActiveLearner
 from sumwise.learning.left_out import FEWEST
 from sumwise.learning.parts import part_in_words
 from sumwise.learning.propose import Answer
 from sumwise.model.calibration import percent
 from sumwise.model.predict import Predictions, input_columns
+from sumwise.report import decision, groups
 from sumwise.report.maps import map_sections
 from sumwise.report.page import Section, TextTable, check_folder, page, save_page, versions
 from sumwise.report.panels import LONG, spending, study_panels
@@ -47,42 +49,83 @@ def page_of(study: Study | ActiveLearner) -> str:
     """One HTML page that needs no network."""
     if isinstance(study, ActiveLearner):
         insight = study.insight()
-        predictions = study.predict(level=insight.level) if study.answers else None
         answers, held, people, named = study.answers, [], [], "Learner"
-        sizes, cost = study.sets.sizes, study.aims.cost
+        known, cost, found = study.sets, study.aims.cost, _predicted(study, insight)
     else:
         for _ in range(ATTEMPTS):  # until no answer arrives while the study is read
             seen = study.state.snapshot()
             insight, history = study.insight(), study.history()
-            predictions = study.predict(level=insight.level) if seen.answers else None
+            found = _predicted(study, insight)
             if study.answers == seen.answers:
                 break
         answers, held, people = seen.answers, _open(seen), [_people(seen.answers, history)]
         named, kept = label(study.name, LONG), study.state.record
-        sizes, cost = kept.sets.sizes, kept.aims.cost  # of former sets, too: some are measured
-    sets, status = study.sets, insight.status
-    sections = [
-        Section("Where the study stands", status.words[len(status.headline) :]),
+        known, cost = kept.sets, kept.aims.cost  # of former sets, too: some are measured
+    status, (predictions, totals), maps = insight.status, found, map_sections(study)
+    appendix = [
+        *(
+            replace(each, title="More maps", charts=each.charts[1:])
+            for each in maps
+            if each.charts[1:]
+        ),
         *study_panels(insight),
-        *map_sections(study),
         *held,
         Section("The model", study.model.summary().splitlines()),
     ]
     if cost is not None and answers:
-        sections.append(spending(insight, cost[[answer.position for answer in answers]]))
-    sections += [
-        _answers(answers, insight, sizes),
+        appendix.append(spending(insight, cost[[answer.position for answer in answers]]))
+    if totals is not None and len(totals):
+        appendix.append(groups.table(totals, _weights(known, totals, status.about), status))
+    appendix += [
+        _answers(answers, insight, known.sizes),
         *people,
-        _settings(study, sets, status.strategy),
-        _individuals(sets, predictions, status.about),
+        _settings(study, study.sets, status.strategy),
+        _individuals(study.sets, predictions, status.about),
     ]
+    folded = [replace(section, appendix=True) for section in appendix]
+    first = [replace(section, charts=section.charts[:1]) for section in maps]
+    sections = [*_first_part(study, insight, known, totals), *first, *folded]
+    return page(_title(named, insight), _lead(insight, len(study.sets.own_x)), sections)
+
+
+def _first_part(
+    study: Study | ActiveLearner, insight: Insight, known: Sets, totals: Predictions | None
+) -> list[Section]:
+    """What is seen without opening anything, but for a map."""
+    sections = [decision.at_a_glance(insight, len(study.sets.own_x))]
+    if totals is not None and len(totals):
+        weight = _weights(known, totals, insight.status.about)
+        sections.append(groups.by_set(totals, weight, insight.status))
+    return sections
+
+
+def _predicted(
+    study: Study | ActiveLearner, insight: Insight
+) -> tuple[Predictions | None, Predictions | None]:
+    """All individuals and all sets; before the first answer predictions have no unit."""
+    if not insight.status.answers + insight.status.known:
+        return None, None
+    return study.predict(level=insight.level), study.predict_sets(insight.level)
+
+
+def _weights(known: Sets, totals: Predictions, about: About) -> np.ndarray:
+    """Σθ of the sets that are predicted."""
+    if about.outputs == "numbers" and about.weights != "weighted":  # without reading individuals
+        sums = known.sizes.astype(float) if about.weights == "sum" else np.ones(len(known))
+    else:
+        sums = np.add.reduceat(known.theta, known.starts[:-1])
+    return sums[[known.position(set_id) for set_id in totals.ids or ()]]
+
+
+def _title(named: str, insight: Insight) -> str:
+    status = insight.status
     done = f"{status.answers:,} of {count_of(status.sets, 'set')}"
     title = f"{named}: {count_of(status.answers, 'pool') if status.alone else done} measured"
     if status.suspects:
         title += f"; check {label(status.suspects[0].set_id)} first"
     if no_better(insight):
         title += f"; no better than guessing the {status.usual}"
-    return page(title, _lead(insight, len(sets.own_x)), sections)
+    return title
 
 
 def count_of(number: int, thing: str) -> str:
@@ -114,36 +157,13 @@ def _lead(insight: Insight, n_individuals: int) -> str:
         said += " Predictions and intervals are cut at the bounds of an individual's output."
     if told < FEWEST:
         return f"{said} How well shows from {FEWEST} answers on."
-    return " ".join(
-        filter(None, (status.contradicted, status.to_check, said, _errors(insight), insight.trust))
-    )
+    return " ".join((*status.headline, said))
 
 
 def no_better(insight: Insight) -> bool:
     """Whether the model is no better than the mean of the other answers, or of earlier ones."""
     now, naive = insight.typical_error, insight.typical_naive_error
     return now is not None and naive is not None and now >= naive
-
-
-def _errors(insight: Insight) -> str:
-    """How far off the model is and was, and whether that is better than no model."""
-    made = [step for step in insight.steps if step.typical_error is not None]
-    now, naive = insight.typical_error or 0.0, insight.typical_naive_error or 0.0
-    before = f"Over the last {min(len(made), WINDOW)} answers, forecasts made beforehand were off"
-    per, usual = insight.status.per, insight.status.usual
-    before += f" by {figure(made[-1].typical_error or 0.0)} per {per}"
-    first = ""
-    if len(made) >= 2 * WINDOW:
-        first = f"; over the first {WINDOW}, by {figure(made[WINDOW - 1].typical_error or 0.0)}"
-    worse = ": the model is no better than that yet" if no_better(insight) else ""
-    if insight.by_forecast:
-        mean = f", and predicting the {usual} so far for everyone by {figure(naive)}"
-        return f"{before}{mean}{worse}{first}."
-    return (
-        f"Predicting each answer from all the others, the model is off by less than {figure(now)} "
-        f"per {per} in half of them, and predicting the {usual} of the others for everyone by "
-        f"less than {figure(naive)}{worse}. {before}{first}."
-    )
 
 
 # --- sections -------------------------------------------------------------------------------------

@@ -76,9 +76,9 @@ def create_study(
         known: What is known already, as in `AggregateRegressor.fit`: the first answers.
         **options: `outputs`: what totals add up, if no model is given: `"numbers"`, `"counts"`,
             `"shares"` or `"amounts"`, as in `AggregateRegressor`. `outcome`: what is measured, such
-            as "maths score", and `unit`: its unit, which all outputs use. `low` and `high`: the
-            lowest and highest possible output of an individual (a share is 0 to 1); impossible
-            totals are then refused, and predictions stay within the bounds. `targets` and
+            as "maths score", `unit`: its unit, and `individual`: what an individual is. `low` and
+            `high`: the lowest and highest possible output of an individual (a share is 0 to 1);
+            impossible totals are then refused, and predictions stay within these. `targets` and
             `target_weights`: individuals whose predictions count, as in `sumwise.score`.
             `noise_std`: noise that measuring each set will have; `tell` takes that of an answer.
             `cost`: what measuring each set costs; questions are then asked by gain per cost, and

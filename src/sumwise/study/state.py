@@ -21,7 +21,7 @@ from sumwise.acquisition.objective import Objective
 from sumwise.data.sets import LazySets, Sets
 from sumwise.learning.designed import Sought, chosen_set, of_first, propose_pools, with_asked
 from sumwise.learning.moment import Fitted, in_words
-from sumwise.learning.propose import Answer, Ask, Prices, draws_of, propose
+from sumwise.learning.propose import Answer, Ask, Prices, draws_of, propose, with_gains
 from sumwise.model.design import Pool
 from sumwise.model.fit import Model
 from sumwise.study.model_cache import ModelCache
@@ -207,7 +207,7 @@ class StudyState:
         if designing is None:
             seek = fit.pool, fit.model, record.strategy, seen.state, draws
             asked = propose(*seek, n=n, wanted=wanted, prices=Prices(record.aims.cost, budget))
-            known = record.about, record.sets, fit.ranges
+            known = record.about, record.sets, fit.ranges, record.aims.targets is not None
             return [in_words(ask, *known) for ask in asked]
         people = record.aims.of_targets(self.models.people(fit.model))
         sought = Sought(fit.pool, people, fit.model, record.strategy, seen.state, record.aims)
@@ -215,8 +215,10 @@ class StudyState:
             asked = [chosen_set(sought, designing, draws, wanted)]
         else:
             asked = propose_pools(sought, designing, draws, n, budget, fewer=fewer)
-        sets = with_asked(fit.pool, fit.model, designing, record.aims, asked)[0].sets
-        known = record.about, sets, record.about.ranges(sets) if record.about.bounded else None
+        pool = with_asked(fit.pool, fit.model, designing, record.aims, asked)[0]
+        asked = with_gains(pool, fit.model, seen.state, asked)
+        ranges = record.about.ranges(pool.sets) if record.about.bounded else None
+        known = record.about, pool.sets, ranges, record.aims.targets is not None
         return [in_words(ask, *known) for ask in asked]
 
     def _fit_of(self, seen: Snapshot, *, locked: bool) -> tuple[Fit, StudyRecord]:

@@ -90,6 +90,8 @@ class Question(Expectation, Designed, Proposed):
     cost: Cost
     score_per_cost: Real = Field(description="Sets are ranked by this if measuring has a cost.")
     runner_up_score_per_cost: Real
+    individual_std: Real = Field(description="Of a typical individual, before the answer.")
+    individual_std_after: Real = Field(description="The same after it.")
     number: int = Field(description="Questions asked before this one.")
     by: str | None
     expires: str | None = Field(description="When the set is free again, if it is held.")
@@ -281,6 +283,7 @@ class About(BaseModel):
 
     outcome: str | None = Field(examples=["maths score"])
     unit: str | None = Field(examples=["points"])
+    individual: str | None = Field(description="What an individual is called.", examples=["school"])
     outputs: Literal["numbers", "counts", "shares", "amounts"] = Field(
         description="Kind of outputs; tell counts and shares as whole numbers."
     )
@@ -381,6 +384,15 @@ class Status(Counts):
         description="Whether further questions no longer pay; null if unknown."
     )
     advice: str | None = Field(description="The same in a sentence, one of `words`.")
+    individual_std: Real = Field(description="Of a typical individual, as predictions have it.")
+    individual_std_after: Real = Field(description="Once open and next questions are answered.")
+    individual_std_all: Real = Field(description="If all sets were measured; null if not known.")
+    guess_std: Real = Field(description="What guessing the mean for every individual is off by.")
+    explained: Real = Field(description="Share of that variance that the model explains, it says.")
+    set_std: Real = Field(description="Of the mean of a typical set; null where there is none.")
+    set_std_after: Real
+    worth: bool | None = Field(description="Whether to go on: by the threshold, or by 1 %.")
+    going_on: str | None = Field(description="The same in a sentence, one of `words`.")
 
 
 class Table(BaseModel):

@@ -24,9 +24,9 @@ export function create() {
     try {
       const status = await get("/api/status");
       // after the headline a sentence counts the sets, which the line above does already
-      const rest = status.words.slice(status.headline.length + 1).filter((each) => each !== status.advice);
+      const rest = status.words.slice(status.headline.length + 1).filter((each) => each !== status.going_on);
       const look = status.suspects.slice(0, 1).map(({ position }) => [" ", h("a", { href: `#/progress/set/${position}` }, "Look at it")]);
-      const top = [...status.headline, status.advice].filter(Boolean);
+      const top = [...status.headline, status.going_on].filter(Boolean);
       fill(words, top.map((each, i) => h("p", { class: "advice" }, h("strong", null, each), i ? [] : look)), rest.map((each) => h("p", null, each)));
     } catch (error) {
       if (!words.querySelector("p:not(.working)")) trouble(words, error, refresh);

@@ -1,0 +1,282 @@
+"""How well a typical individual and the means of sets are known, now and after more totals.
+
+Sums of outputs y, single individuals among them, have given the totals that are measured
+
+    Var[y]       = ψᵀ S ψ + left/β,       ψ = φ − Σ_a g_a u_a
+    Cov[y, ȳ_b]  = ψᵀ S u_b + e_b/β
+
+with e_b the noise that y has in common with total b, and g_a = e_a/s_a. With L Lᵀ the covariance of
+totals that come next and C that of y with them, each takes its column of (C L⁻ᵀ)² off Var[y], in
+turn; a variance does not depend on what is measured. This is exact for a Gaussian model of disjoint
+sets. A mixture has its own variances now, and the covariance of the whole mixture for what follows.
+Of overlapping sets, and of counts, shares and amounts, only what S says is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from sumwise.acquisition.known_noise import (
+    independent_of_others,
+    independent_rows,
+    noise_among,
+)
+from sumwise.acquisition.prediction import integrated_variance_reduction
+from sumwise.model.design import Design, Pool, features
+from sumwise.model.fit import Labelled, Model
+from sumwise.model.posterior import BLOCK, Posterior
+from sumwise.model.predict import (
+    Members,
+    members_of,
+    predict_individuals,
+    predict_mean,
+)
+from sumwise.util.shapes import Float, Int, PerSet
+
+SAMPLE: Final = 2000  # individuals, or sets, that stand for all if there are more
+ROUNDING: Final = 1e-12  # of the variance of a total
+STEPS: Final = 5  # of bisection: a number of questions to about 3 %
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """How well some sums of outputs are known; see the module."""
+
+    rows: Float[np.ndarray, "n K"]  # ψ
+    variance: Float[np.ndarray, " n"]  # in squared units of the outputs
+    weight: Float[np.ndarray, " n"]  # adds up to 1
+    owner: Int[np.ndarray, " n"]  # position of the set whose total has the noise e; −1 for none
+    noise: Float[np.ndarray, " n"]  # e, in units of 1/β
+    left: float = 0.0  # variance of the noise of each before its set is measured, in those units
+
+    @property
+    def std(self) -> float:
+        """Of a typical one: root of the mean variance."""
+        return float(np.sqrt(self.weight @ self.variance))
+
+
+def is_complete(pool: Pool) -> bool:
+    """Whether what totals say of their own members besides is counted, so that it is known how far
+    one can come: not of overlapping sets, nor where individuals stay in their files."""
+    return pool.sets.members is None and not (pool.targets is not None and pool.targets.everyone)
+
+
+def individuals(pool: Pool, model: Model, gone: Sequence[int] = ()) -> Known:
+    """The individuals of the pool, or the targets where some are named, noise included.
+
+    Counts, shares and amounts are taken per exposure and without noise.
+    """
+    posterior, targets = model.posterior, pool.targets
+    x, weight, owner = _everyone(pool, gone)
+    phi = features(pool.basis, x)
+    variance, noise = posterior.variance_along(phi), np.zeros(len(x))
+    if model.generalised is not None:
+        return Known(phi, _unit(posterior) * variance, weight, np.full(len(x), -1), noise)
+    variance += posterior.individual_noise
+    if targets is None:
+        own, theta = _in_measured(pool, model, x, owner), pool.sets.theta[_rows(pool, gone)]
+        at = np.unique(own.row)
+        if len(at):
+            phi = _without_totals(phi, own, model.labelled, posterior)
+            mine = replace(own, row=np.searchsorted(at, own.row))
+            std = predict_individuals(model, x[at], own=mine)[1]
+            variance[at] = (std**2).mean(axis=1) / _unit(posterior)
+        noise = theta + posterior.effect * pool.design.theta_sum[owner]
+        owner = np.where(np.isin(np.arange(len(x)), at), -1, owner)
+    if targets is not None or pool.sets.members is not None:
+        owner, noise = np.full(len(x), -1), np.zeros(len(x))
+    left = 1 + posterior.effect
+    return Known(phi, _unit(posterior) * variance, weight, owner, noise, left)
+
+
+def guessed(pool: Pool, model: Model, known: Known, gone: Sequence[int] = ()) -> float:
+    """What predicting the mean of all for everyone is off by: the root of the mean variance and of
+    that of the means of predictions."""
+    x, weight, owner = _everyone(pool, gone)
+    own = None if pool.targets is not None else _in_measured(pool, model, x, owner)
+    mean = predict_mean(model, x, own)
+    between = weight @ (mean - weight @ mean) ** 2
+    return float(np.sqrt(known.std**2 + between.mean()))
+
+
+def means(
+    design: Design,
+    model: Model,
+    positions: Int[np.ndarray, " n"],
+    std: PerSet,
+    own: Members | None,
+) -> Known | None:
+    """The means of sets; None where weights of a set add up to nothing or less.
+
+    Args:
+        design: Of these sets, without noise that measuring them would have.
+        std: Of their totals.
+        own: What they have in common with measured totals.
+    """
+    size, posterior = design.theta_sum, model.posterior
+    if not len(size) or (size <= 0).any():
+        return None
+    u, owner = np.asarray(design.u, dtype=np.float64), positions
+    if own is not None and len(own.row):
+        u = _without_totals(u, own, model.labelled, posterior)
+        owner = np.where(np.isin(np.arange(len(u)), own.row), -1, owner)
+    noise = posterior.noise_scale(design) / size
+    weight = np.full(len(u), 1 / len(u))
+    return Known(u / size[:, None], (std / size) ** 2, weight, owner, noise)
+
+
+def after_each(
+    known: Known, pool: Pool, posterior: Posterior, which: Sequence[int]
+) -> Float[np.ndarray, " p1"]:
+    """The typical standard deviation now, and as if one after the other of these sets was measured.
+
+    Args:
+        pool: As strategies see it (`given_answers`).
+    """
+    if not len(which):
+        return np.array([known.std])
+    u = np.asarray(pool.design.rows(list(which)).u, dtype=np.float64)
+    towards = posterior.times(u).T
+    across = known.rows @ towards
+    mine = known.owner[:, None] == np.asarray(which)[None, :]
+    across += mine * known.noise[:, None] / posterior.noise_precision
+    among = u @ towards + noise_among(pool, posterior, which) / posterior.noise_precision
+    among[np.diag_indices_from(among)] *= 1 + ROUNDING
+    white = np.linalg.solve(np.linalg.cholesky(among), across.T).T
+    taken = _unit(posterior) * np.cumsum(white**2, axis=1)
+    left = np.maximum(known.variance[:, None] - taken, 0.0)
+    return np.sqrt(known.weight @ np.column_stack([known.variance, left]))
+
+
+# --- many sets at once ----------------------------------------------------------------------------
+
+
+def joint_gram(pool: Pool, posterior: Posterior, which: Int[np.ndarray, " n"]) -> np.ndarray:
+    """β S^½ Σ_a u_a u_aᵀ/s_a S^½ of these sets.
+
+    It is too much where sets overlap and there are more of them than one block holds.
+    """
+    n_basis = pool.design.u.shape[1]
+    gram, alone = np.zeros((n_basis, n_basis)), independent_of_others(pool, which)
+    for some, joint in ((which[alone], False), (which[~alone], True)):
+        for low in range(0, len(some), BLOCK):
+            at = some[low : low + BLOCK]
+            design = independent_rows(pool, posterior, at) if joint else pool.design.rows(at)
+            half = posterior.root_times(design.u) / np.sqrt(posterior.noise(design))[:, None]
+            gram += half.T @ half
+    return gram
+
+
+def after_all(
+    known: Known,
+    pool: Pool,
+    posterior: Posterior,
+    which: Int[np.ndarray, " n"],
+    gram: np.ndarray | None = None,
+) -> float:
+    """The typical standard deviation as if all these sets were measured.
+
+    Args:
+        gram: From `joint_gram`, where that is at hand.
+    """
+    gram = joint_gram(pool, posterior, which) if gram is None else gram
+    lower = np.linalg.cholesky(np.eye(len(gram)) + gram)
+    rows, variance = known.rows.copy(), known.variance / _unit(posterior)
+    variance -= posterior.variance_along(known.rows)
+    mine = np.flatnonzero(np.isin(known.owner, which))
+    if len(mine):
+        theirs = pool.design.rows(known.owner[mine])
+        pull = known.noise[mine] / posterior.noise_scale(theirs)
+        rows[mine] -= pull[:, None] * theirs.u
+        variance[mine] -= pull * known.noise[mine] / posterior.noise_precision
+    half = np.linalg.solve(lower, posterior.root_times(rows).T)
+    variance += np.einsum("kn,kn->n", half, half)
+    return float(np.sqrt(_unit(posterior) * (known.weight @ np.maximum(variance, 0.0))))
+
+
+def to_halve(
+    known: Known, pool: Pool, posterior: Posterior, free: Int[np.ndarray, " n"], cost: PerSet | None
+) -> Int[np.ndarray, " m"] | None:
+    """The sets to measure until the typical standard deviation is half of what it is, best first.
+
+    They are taken in the order of what each alone would gain, so about as many as that are enough.
+    None if all of them are not.
+    """
+    goal = 0.5 * known.std
+    if after_all(known, pool, posterior, free) > goal:
+        return None
+    gains = integrated_variance_reduction(pool, posterior, np.random.default_rng(0))[free]
+    ranked = gains if cost is None else gains / cost[free]
+    order = free[np.argsort(-ranked, kind="stable")]
+
+    def enough(n: int) -> bool:
+        return after_all(known, pool, posterior, order[:n]) <= goal
+
+    low, high = 0, 1
+    while high < len(order) and not enough(high):
+        low, high = high, min(2 * high, len(order))
+    for _ in range(STEPS):
+        if high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+    return order[:high]
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def _unit(posterior: Posterior) -> float:
+    """Squared unit of the outputs."""
+    return float((posterior.output_scale**2).mean())
+
+
+def _rows(pool: Pool, gone: Sequence[int]) -> Int[np.ndarray, " n"]:
+    """Individuals that stand for all."""
+    sets = pool.sets
+    rows = np.arange(int(sets.starts[sets.n_asked]))
+    if len(gone):
+        owner = np.searchsorted(sets.starts, rows, side="right") - 1
+        rows = rows[~np.isin(owner, gone)] if not np.isin(owner, gone).all() else rows
+    return rows[:: max(1, -(-len(rows) // SAMPLE))]
+
+
+def _everyone(
+    pool: Pool, gone: Sequence[int]
+) -> tuple[Float[np.ndarray, "n D"], Float[np.ndarray, " n"], Int[np.ndarray, " n"]]:
+    """Inputs of individuals, how much each counts, and the position of its set; −1 of targets."""
+    if pool.targets is not None:
+        targets = pool.targets
+        return targets.x, targets.weight, np.full(len(targets.x), -1)
+    rows = _rows(pool, gone)
+    x = np.asarray(pool.sets.x[rows], dtype=np.float64)
+    owner = np.searchsorted(pool.sets.starts, rows, side="right") - 1
+    return x, np.full(len(rows), 1 / max(1, len(rows))), owner
+
+
+def _in_measured(
+    pool: Pool, model: Model, x: Float[np.ndarray, "n D"], owner: Int[np.ndarray, " n"]
+) -> Members:
+    """What individuals have in common with measured totals."""
+    groups = [pool.sets.ids[at] for at in owner]
+    return members_of(model, groups, x)
+
+
+def _without_totals(
+    rows: Float[np.ndarray, "n K"], own: Members, known: Labelled | None, posterior: Posterior
+) -> Float[np.ndarray, "n K"]:
+    """ψ of rows φ."""
+    assert known is not None
+    u, effect, out = np.asarray(known.design.u, dtype=np.float64), posterior.effect, rows.copy()
+    if known.overlap is not None and known.lower is None:  # a mixture of overlapping sets
+        return out
+    if known.lower is not None:
+        theta, shared = own.dense(0, len(rows), len(u))
+        return out - np.linalg.solve(known.lower, (theta + effect * shared).T).T @ u
+    scale = known.noise_scale + effect * known.design.effect_scale
+    pull = (own.theta + effect * own.effect) / scale[own.total]
+    np.subtract.at(out, own.row, pull[:, None] * u[own.total])
+    return out
