@@ -36,7 +36,7 @@ from sumwise.experiments import protocol, simulate, simulation_page
 print(*(method.name for method in protocol.RFF.methods))
 print(*sorted(method.name for method in protocol.NEURAL.methods))
 print(*simulate.STRATEGIES)
-mine = SimpleNamespace(n_groups=30, file="f", data=SimpleNamespace(exposure=None))
+mine = SimpleNamespace(n_groups=30, file="f", data=SimpleNamespace(exposure=None, cost=None))
 print(*simulate.experiment(mine, ["Mine"]).columns)
 print(simulation_page.ACQUISITIONS["Mine"].asks_for)
 """

@@ -170,8 +170,8 @@ def test_candidates_are_not_kept_in_memory(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"apart": np.zeros(N)}, "apart needs something of every candidate at once"),
-        ({"together": "home"}, "together needs something of every candidate"),
+        ({"apart": np.zeros(N)}, "apart needs every candidate at once"),
+        ({"together": "home"}, "together needs every candidate at once"),
         ({"strata": [0] * N}, "strata needs"),
         ({"within": "home"}, "within needs"),
         ({"neighbours": [(0, 1)]}, "neighbours needs"),

@@ -90,7 +90,7 @@ BAD_ROWS = [
     ("skips.csv", cell(2, "position", "12"), 3, "no set at 12"),
     ("history.csv", cell(7, "position", "12"), 8, "no set at 12"),
     ("history.csv", cell(7, "question", "{}"), 8, "set_id"),
-    ("history.csv", cell(7, "question", "[" * 200_000), 8, "recursion"),
+    ("history.csv", cell(7, "question", "[" * 200_000), 8, "recursion|Stack overflow"),
 ]
 
 

@@ -115,7 +115,7 @@ def test_without_ids_individuals_are_named_by_set_and_row(tmp_path):
         )
         np.testing.assert_array_equal(study.sets["s1"].x[:, 0], frame["size"][[4, 6]])
         assert study.sets["s1"].x[1, 1] == 8.0
-        with pytest.raises(sw.SettingError, match="set 'z' is new, and the study knows"):
+        with pytest.raises(sw.SettingError, match="set 'z' is new, and the study has for each"):
             study.change_pool(add=NEW)
         study.change_pool(add=NEW, cost=5.0)
         assert study.aims.cost.tolist() == [*[2.0] * 6, 5.0]
