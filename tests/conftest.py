@@ -53,7 +53,7 @@ def pytest_collection_finish():
 
 
 # in the quick profile, shapes are checked where the maths has its own tests: other tests lead
-# through the same functions, and take a tenth longer with the checks
+# through the same functions, and spent 8 % of their time on the checks
 SHAPED = ("acquisition", "data", "model", "outofcore", "properties")
 
 
