@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+import jaxtyping
 import pytest
 from hypothesis import settings
 
@@ -24,13 +25,15 @@ __all__ = [  # fixtures
 ]
 
 # examples are fixed by default, so that a failure can be replayed
-settings.register_profile("quick", max_examples=12, derandomize=True, deadline=None)
+settings.register_profile("quick", max_examples=8, derandomize=True, deadline=None)
 settings.register_profile("default", max_examples=60, derandomize=True, deadline=None)
 settings.register_profile("thorough", max_examples=1000, derandomize=False, deadline=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+settings.load_profile(PROFILE)
 
 # each network is compiled once for all workers, their children and later runs
-CACHE = Path(__file__).resolve().parents[1] / ".cache" / "jax"
+ROOT = Path(__file__).resolve().parents[1]
+CACHE = ROOT / ".cache" / "jax"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
 for limit, least in (("MIN_COMPILE_TIME_SECS", 0), ("MIN_ENTRY_SIZE_BYTES", -1)):
     os.environ.setdefault(f"JAX_PERSISTENT_CACHE_{limit}", str(least))
@@ -45,7 +48,21 @@ gc.disable()
 
 def pytest_collection_finish():
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)  # modules that tests import are looked through less often
     gc.enable()
+
+
+# in the quick profile, shapes are checked where the maths has its own tests: other tests lead
+# through the same functions, and spent 8 % of their time on the checks
+SHAPED = ("acquisition", "data", "model", "outofcore", "properties")
+
+
+def pytest_runtest_setup(item):
+    folder = item.path.relative_to(ROOT).parts[:2]
+    off = PROFILE == "quick" and folder[0] != "src" and folder[-1] not in SHAPED
+    jaxtyping.config.update("jaxtyping_disable", off)
+    if altair := sys.modules.get("altair.utils.schemapi"):
+        altair.DEBUG_MODE = False  # whole charts are checked when they are written, parts are not
 
 
 PAGES = ("neural.md",)  # documents whose examples train networks of the usual size

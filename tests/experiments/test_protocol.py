@@ -13,6 +13,7 @@ from sumwise.experiments import datasets, protocol
 from sumwise.experiments.datasets import Dataset
 from sumwise.experiments.protocol import RFF
 from tests.datasets import data_folder
+from tests.marks import each_with_one
 
 
 def made_up(group=None):
@@ -53,8 +54,7 @@ def test_other_splits_are_different():
     assert not np.array_equal(first.y_test, second.y_test)
 
 
-@pytest.mark.parametrize("name", ["Housing", "MAT"])
-@pytest.mark.parametrize("method", RFF.columns)
+@pytest.mark.parametrize(("method", "name"), each_with_one(RFF.columns, ["Housing", "MAT"]))
 def test_a_run_gives_the_errors_of_the_plain_learner(name, method):
     dataset = datasets.load(name, data_folder())
     split, config = protocol.make_split(dataset, 2), protocol.paper_model(name, 2)

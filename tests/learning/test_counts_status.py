@@ -1,6 +1,7 @@
 """What learners and studies say of counts, shares and amounts."""
 
 import re
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -46,9 +47,12 @@ def learner_of(kind, n=24, **more):
     return learner, totals
 
 
+told = cache(learner_of)  # for tests that only look at it
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_status_speaks_of_outputs_per_exposure(kind):
-    learner, _ = learner_of(kind)
+    learner, _ = told(kind)
     said = " ".join(learner.status().words)
     predicted = {"counts": "The rate of a typical", "shares": "The share of a typical"}
     assert predicted.get(kind, "The mean of a typical") in said
@@ -66,7 +70,7 @@ def test_without_exposures_errors_are_per_individual():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_naive_guess_is_the_rate_of_all_other_answers(kind):
-    learner, totals = learner_of(kind)
+    learner, totals = told(kind)
     sets, n = learner.sets, 24
     exposure = np.add.reduceat(sets.theta, sets.starts[:-1])[:n]
     y = totals[:n]
@@ -98,7 +102,7 @@ def test_a_total_ten_times_too_large_is_named_first(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_answers_are_judged_by_the_probability_of_what_is_as_far_out(kind):
-    learner, totals = learner_of(kind)
+    learner, totals = told(kind)
     mean, std = learner.expected(30)
     expected = learner.expected(30)
     assert isinstance(expected, Expected)
@@ -111,7 +115,7 @@ def test_answers_are_judged_by_the_probability_of_what_is_as_far_out(kind):
 
 def test_skewed_outputs_are_not_far_where_a_gaussian_would_be():
     """A few standard deviations above are common, and as few below impossible."""
-    learner, _ = learner_of("amounts")
+    learner, _ = told("amounts")
     expected = learner.expected(30)
     mean, std = expected
     above, below = mean + 4.2 * std, 1e-3 * mean
@@ -134,7 +138,7 @@ def test_plain_numbers_are_judged_by_standard_deviations_as_before():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_summary_says_how_outputs_vary(kind):
-    learner, totals = learner_of(kind)
+    learner, totals = told(kind)
     before = sw.ActiveLearner(learner.sets, outputs=kind).model.summary()
     assert f"Model of {kind}" in before
     said = learner.model.summary()
@@ -175,13 +179,13 @@ def test_insight_has_whole_numbers_and_a_step_for_each_answer(kind):
 
 def test_only_some_answers_are_replayed_where_there_are_many(monkeypatch):
     monkeypatch.setattr("sumwise.learning.insight.MOST_SLOW", 4)
-    learner, _ = learner_of("counts", n=12)
+    learner, _ = learner_of("counts", n=12, n_sets=16)
     assert [step.number for step in learner.insight().steps] == [1, 5, 8, 12]
 
 
 @pytest.mark.parametrize("kind", ONE)
 def test_a_report_has_the_words_of_its_outputs(kind, tmp_path):
-    learner, _ = learner_of(kind, n=12)
+    learner, _ = learner_of(kind, n=8, n_sets=24)
     page = learner.report(tmp_path / "report.html").read_text()
     text = re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.DOTALL)
     text = re.sub(r"\s*<[^>]+>\s*", "|", text)
@@ -197,9 +201,9 @@ def test_a_report_has_the_words_of_its_outputs(kind, tmp_path):
 
 
 def test_a_study_says_what_a_learner_says(tmp_path):
-    learner, totals = learner_of("counts", n=12)
+    learner, totals = learner_of("counts", n=8, n_sets=24)
     with sw.create_study(tmp_path / "s.db", learner.sets, outputs="counts") as study:
-        study.tell_many({a: float(totals[a]) for a in range(12)})
+        study.tell_many({a: float(totals[a]) for a in range(8)})
         assert study.status().words == learner.status().words
         assert tuple(study.expected(20)) == tuple(learner.expected(20))
         assert study.insight().trust == learner.insight().trust

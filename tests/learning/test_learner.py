@@ -40,9 +40,9 @@ def play(learner, answers, n):
 def test_the_same_seed_and_answers_give_the_same_questions(problem, strategy):
     sets, answers = problem
     first, second = (sw.ActiveLearner(sets, strategy=strategy, seed=3) for _ in range(2))
-    asked = play(first, answers, 5)
-    assert asked == play(second, answers, 5)
-    assert len(set(asked)) == 5
+    asked = play(first, answers, 3)
+    assert asked == play(second, answers, 3)
+    assert len(set(asked)) == 3
 
 
 def test_another_seed_gives_other_random_questions(problem):

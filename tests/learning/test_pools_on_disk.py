@@ -15,6 +15,7 @@ import sumwise as sw
 from sumwise.data import parquet as scanning
 from sumwise.model import design
 from tests import parquet
+from tests.marks import each_with_one
 
 N = 300
 INPUTS = ["x0", "x1", "x2"]
@@ -76,10 +77,9 @@ def assert_same(found, expected):
 # --- the same as in memory ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strategy", ["AggMI", "IVR", "EPIG"])
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("rule", "strategy"), each_with_one(RULES, ["AggMI", "IVR", "EPIG"]))
 def test_pools_are_those_of_the_same_candidates_in_memory(tmp_path, strategy, rule):
-    frame, rules = people(), RULES[rule]
+    frame, rules = people(120), RULES[rule]
     model = model_of("auto" if rule in ("plain", "effect") else "fourier")
     found = sw.design_pools(scan_of(frame, tmp_path / "a"), model, 3, strategy=strategy, **rules)
     assert_same(found, sw.design_pools(frame, model, 3, strategy=strategy, **rules))
@@ -89,11 +89,11 @@ def test_pools_are_those_of_the_same_candidates_in_memory(tmp_path, strategy, ru
 
 @pytest.mark.parametrize("size", [1, 7, 64, 10_000])
 def test_the_size_of_blocks_does_not_matter(tmp_path, monkeypatch, size):
-    frame, model = people(), model_of("auto")
+    frame, model = people(120), model_of("auto")
     monkeypatch.setattr(scanning, "BATCH_ROWS", size)
     monkeypatch.setattr(scanning, "PART_ROWS", 3 * size)
     monkeypatch.setattr(design, "BLOCK_NUMBERS", 50 * size)
-    scan = scan_of(frame, tmp_path / "a", cuts=[1, 200], row_group_size=size + 3)
+    scan = scan_of(frame, tmp_path / "a", cuts=[1, 80], row_group_size=size + 3)
     assert_same(sw.design_pools(scan, model, 2, uses=1), sw.design_pools(frame, model, 2, uses=1))
 
 
@@ -149,7 +149,7 @@ def test_names_may_be_of_several_columns_and_need_not_differ(tmp_path):
 
 def test_candidates_are_not_kept_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(scanning, "BATCH_ROWS", 2**11)
-    frame, k = people(60_000), 128
+    frame, k = people(20_000), 256
     known = people(40, seed=1)
     sets = sw.Sets.from_frame(known, by="id", x=INPUTS)
     model = sw.AggregateRegressor("fourier", n_basis=k).fit(sets, known["x0"])

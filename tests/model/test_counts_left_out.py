@@ -75,7 +75,7 @@ def test_predictions_left_out_are_not_biased_where_the_prior_is_wide(kind):
     model = fitted(kind, sets, totals, hyperparameters=(20.0, 2.0))
     mean, _ = leave_one_out(model, model.labelled.design, totals[:, None])
     ratios = []
-    for a in range(len(totals)):
+    for a in range(0, len(totals), 2):
         others = np.delete(np.arange(len(totals)), a)
         other = fitted(kind, sets.take(others), totals[others], hyperparameters=(20.0, 2.0))
         expected, _ = predict_sets(other, other.pool(sets.take([a])).design, include_noise=True)

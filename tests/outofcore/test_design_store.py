@@ -353,8 +353,8 @@ def test_a_model_that_chooses_itself_is_the_same_on_disk(
     model = sw.AggregateRegressor(n_basis=20)
     made = model.embed(pool, tmp_path / "design")
     monkeypatch.setattr(design_store, "LARGEST_READ", 0)  # nobody may look at individuals
-    asked = play(sw.ActiveLearner(made), answers, 8)
-    expected = play(sw.ActiveLearner(sets, model), answers, 8)
+    asked = play(sw.ActiveLearner(made), answers, 5)
+    expected = play(sw.ActiveLearner(sets, model), answers, 5)
     assert [name for name, _ in asked] == [name for name, _ in expected]
     assert_allclose([s for _, s in asked], [s for _, s in expected], rtol=1e-6)
     told = {name: answers[name] for name in sets.ids[:12]}

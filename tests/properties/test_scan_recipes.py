@@ -88,7 +88,7 @@ def test_a_scan_has_the_recipe_and_the_inputs_of_the_table_in_any_order(table, r
                 assert sorted(map(tuple, mine.tolist())) == sorted(map(tuple, own.tolist()))
 
 
-@settings(deadline=None, max_examples=min(10, settings.default.max_examples // 6))
+@settings(deadline=None, max_examples=min(10, settings.default.max_examples // 4))
 @given(tables(), tables())
 def test_predictions_of_files_are_those_of_the_table_whatever_is_unknown(table, others):
     new = others.set_column(1, "text", pa.array(["never seen", *others["text"].to_pylist()[1:]]))

@@ -9,6 +9,7 @@ import pytest
 import sumwise as sw
 from sumwise.data.pool_mark import PoolMark
 from sumwise.study import create
+from tests.marks import each_with_one, slow
 
 X = ["size", "lunch"]
 
@@ -84,8 +85,7 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("kind", EDITS)
-@pytest.mark.parametrize("strategy", ["IVR", "AggMI"])
+@pytest.mark.parametrize(("kind", "strategy"), each_with_one(EDITS, ["IVR", "AggMI"]))
 def test_a_change_of_sets_without_answers_equals_a_fresh_study(tmp_path, kind, strategy):
     frame, told = with_lunch(table()), [("s0", 3.0), ("s2", -1.5), ("s4", 2.25)]
     edits, expected = EDITS[kind](frame)
@@ -94,7 +94,7 @@ def test_a_change_of_sets_without_answers_equals_a_fresh_study(tmp_path, kind, s
     assert_same(study, begin(tmp_path, expected(frame), "b", told, strategy=strategy))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, *slow(2, 3)])
 def test_random_changes_one_after_another_equal_a_fresh_study(tmp_path, seed):
     rng = np.random.default_rng(seed)
     frame = with_lunch(table(seed))

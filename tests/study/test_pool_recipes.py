@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import sumwise as sw
+from tests.marks import each_with_one
 
 from .test_pool_change import assert_same
 
@@ -71,8 +72,9 @@ COUNTY = pd.DataFrame({"county": ["east"], "total": [5.5], "noise_std": [0.5]})
 WEST = pd.DataFrame({"id": [112, 115, 104], "total": [0.3, -0.2, 1.0]})
 
 
-@pytest.mark.parametrize("weights", ["sum", "mean"])
-@pytest.mark.parametrize("known", [(), (WEST,), (WEST, {"s0": 2.0})])
+@pytest.mark.parametrize(
+    ("known", "weights"), each_with_one([(), (WEST,), (WEST, {"s0": 2.0})], ["sum", "mean"])
+)
 def test_new_texts_and_gaps_are_read_as_if_they_had_been_there_from_the_start(
     tmp_path, known, weights
 ):

@@ -31,7 +31,7 @@ def test_a_study_asks_what_a_learner_asks(problem, tmp_path, strategy):
     model = sw.AggregateRegressor(basis, n_basis=24)
     learner = sw.ActiveLearner(sets, model, strategy, seed=5)
     study = sw.create_study(tmp_path / "a.db", sets, model=model, strategy=strategy, seed=5)
-    for _ in range(6):
+    for _ in range(4):
         expected, question = learner.ask(), study.ask()
         assert question.set_id == expected.set_id
         assert question.why == expected.why

@@ -105,7 +105,7 @@ def test_what_it_answers_of_pools_is_documented(name, pools):
 def try_out(operation, mode, app):
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(
-        max_examples=min(25, settings.default.max_examples // 3),
+        max_examples=min(25, settings.default.max_examples // 2),
         suppress_health_check=list(HealthCheck),
         deadline=None,
         derandomize=True,

@@ -21,6 +21,7 @@ from urllib.parse import quote
 import numpy as np
 
 from sumwise.errors import DataError
+from sumwise.util.files import parquet_table
 from sumwise.util.shapes import Float
 from sumwise.util.text import count
 
@@ -385,10 +386,9 @@ def geo_metadata(geometry: Geometry, column: str = "geometry") -> dict[str, str]
 def from_geoparquet(content: bytes) -> tuple[Geometry, list[str] | None]:
     """What `to_geoparquet` was given."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        table = pq.ParquetFile(pa.BufferReader(content)).read()
+        table = parquet_table(content)
         found = of_parquet(table.schema.metadata)
         if found is None:
             raise ValueError("it has no column of WKB")

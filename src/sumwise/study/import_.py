@@ -54,6 +54,7 @@ from sumwise.study import export
 from sumwise.study.export import BASIS, GEOMETRY, MAP, OF_SET, PART, SETS, STUDY, TABLES
 from sumwise.study.storage import blobs, records
 from sumwise.study.storage.id_json import many_from_json
+from sumwise.util.files import parquet_table
 
 LARGEST_COUNT: Final = 10**9  # far below what a database can count to
 LONGEST_FIELD: Final = 2**31 - 1  # Python's own limit is shorter than an id may be
@@ -262,10 +263,7 @@ def _sets(
     recipe: Recipe | None,
     origin: Origin,
 ) -> Sets:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pq.ParquetFile(pa.BufferReader(content)).read().unify_dictionaries()
+    table = parquet_table(content).unify_dictionaries()
     before = export.columns_before(overlap, row_ids)
     n_inputs = table.num_columns - len(before)
     expected = [*before, *export.input_columns(names, n_inputs, before)]
@@ -295,10 +293,7 @@ def _basis(content: bytes, config: ModelConfig, sets: Sets) -> tuple[Prepared, b
 
     Returns whether it was that of the former `auto` as well.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pq.ParquetFile(pa.BufferReader(content)).read()
+    table = parquet_table(content)
     rows = zip(*(table[column].to_pylist() for column in export.OF_ARRAY), strict=True)
     found = {name: np.array(values, dtype).reshape(shape) for name, dtype, shape, values in rows}
     placed = config.spatial if "spatial_pair" in found else None  # former versions had none

@@ -8,7 +8,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from sumwise.errors import DataError
 
@@ -120,3 +120,14 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except (FileNotFoundError, IsADirectoryError):
         return ""
+
+
+def parquet_table(content: bytes) -> Any:
+    """The table in a Parquet file, read without Arrow's threads.
+
+    One that still held `content` at exit would abort the program (apache/arrow 34314).
+    """
+    from pyarrow import BufferReader, parquet
+
+    file = parquet.ParquetFile(BufferReader(content), pre_buffer=False)
+    return file.read(use_threads=False)

@@ -6,8 +6,10 @@ machine: 600 fits took 125 s on two threads and 6 s on one.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from threading import Lock
 from typing import Any
 
@@ -15,13 +17,20 @@ _lock = Lock()
 _inside: list[Any] = []  # one entry per caller inside; the first holds the former limits
 
 
+@lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> Any:
+    """The loaded libraries: they are looked for again only after an import."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """BLAS uses one thread in here; the last caller to leave restores the former number."""
-    from threadpoolctl import threadpool_limits
-
     with _lock:
-        _inside.append(None if _inside else threadpool_limits(1, user_api="blas"))
+        blas = None if _inside else _libraries(len(sys.modules))
+        _inside.append(blas and blas.limit(limits=1, user_api="blas"))
     try:
         yield
     finally:

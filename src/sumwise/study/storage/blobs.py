@@ -55,7 +55,7 @@ from sumwise.study.storage import sqlite
 from sumwise.study.storage.database import Connection, Database
 from sumwise.study.storage.id_json import from_json, many_from_json, many_to_json, to_json
 from sumwise.study.storage.schema import files
-from sumwise.util.files import atomic_write
+from sumwise.util.files import atomic_write, parquet_table
 from sumwise.util.shapes import Float
 from sumwise.util.threads import one_thread
 
@@ -392,10 +392,9 @@ def pack_table(table: Any, repetitive: list[str] | bool) -> bytes:
 def unpack_sets(packed: bytes) -> Sets:
     """The same sets, to the bit; anything else than `pack_sets` wrote is refused."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        table = pq.ParquetFile(pa.BufferReader(packed)).read()
+        table = parquet_table(packed)
         names = json.loads(table.schema.metadata[b"sumwise"])
         rows = None
         if table.column_names[-1] == ROW_ID:
