@@ -141,9 +141,10 @@ def test_questions_are_stable_and_say_why(problem):
     assert learner.ask() is first
     less = 100 * (1 - first.individual_std_after / first.individual_std)
     assert first.why == (
-        f"This weighted sum should make a typical individual {less:.0f} % more certain. Best of 40 "
-        f"available sets ({sets[first.set_id].sizes[0]} individuals): its weighted sum should make "
-        "predictions most certain. Nothing is measured yet, so the model cannot say what to expect."
+        "This weighted sum should reduce the uncertainty of a typical individual by "
+        f"{less:.0f} %. Best of 40 available sets ({sets[first.set_id].sizes[0]} individuals): its "
+        "weighted sum should make predictions most certain. Nothing is measured yet, so the model "
+        "cannot say what to expect."
     )
     learner.tell(first.set_id, answers[first.set_id])
     assert learner.history == (sw.Answer(1, first.set_id, answers[first.set_id], first),)
@@ -152,8 +153,10 @@ def test_questions_are_stable_and_say_why(problem):
 @pytest.mark.parametrize("strategy", sorted(OF_ANY_BASIS))
 def test_every_strategy_gives_a_reason(problem, strategy):
     why = sw.ActiveLearner(problem[0], strategy=strategy).ask().why
-    assert why.startswith("This weighted sum should make a typical individual ")
-    assert " % more certain. Best of 40 available sets" in why
+    assert why.startswith(
+        "This weighted sum should reduce the uncertainty of a typical individual by "
+    )
+    assert " %. Best of 40 available sets" in why
     assert "highest score" not in why
     assert "nats" not in why
 

@@ -281,8 +281,8 @@ class Status:
             return None
         less = 1 - after / before
         helps = "helps little" if less < LITTLE else "helps"
-        more = f"{plain_percent(100 * less)} more certain"
-        return f"Going on {helps}: {self.coming} should make {self.typical} {more}."
+        cut = f"should reduce the uncertainty of {self.typical} by {plain_percent(100 * less)}"
+        return f"Going on {helps}: {self.coming} {cut}."
 
     @property
     def worth(self) -> bool | None:
@@ -331,12 +331,12 @@ def brings(
     >>> brings("It", 12, 10.5, about, known=True)
     'It should bring a typical school from ±12.0 to ±10.5 points'
     >>> brings("It", 1.0, 0.9, about, known=False)
-    'It should make a typical school 10 % more certain'
+    'It should reduce the uncertainty of a typical school by 10 %'
     """
     whom = typical(about, aimed)
     if not known:
         less = 100 * (1 - after / before) if before > 0 else 0.0
-        return f"{subject} should make {whom} {plain_percent(less)} more certain"
+        return f"{subject} should reduce the uncertainty of {whom} by {plain_percent(less)}"
     return f"{subject} should bring {whom} {about.per_exposure(from_to(before, after))}"
 
 

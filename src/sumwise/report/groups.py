@@ -19,8 +19,8 @@ from sumwise.report.theme import COLOURS, channels, chart_of, finish, tooltips
 from sumwise.util.shapes import Float, Int
 from sumwise.util.text import NONE, as_given, figure, label
 
-MOST: Final = 40  # rows of the chart
-ENDS: Final = 10  # of them, the highest, and as many the lowest, where there are more sets
+MOST: Final = 40  # rows of the chart: the highest quarter, the lowest, and half in between
+MOST_BESIDE_A_MAP: Final = 24
 MOST_ROWS: Final = 1000  # of the table
 LONG: Final = 40  # characters of an id in the table
 ROW: Final = 14  # height of a row of the chart
@@ -28,16 +28,19 @@ MEASURED, PREDICTED = "measured", "predicted"
 LOOKS: Final = {MEASURED: (COLOURS[1], "diamond"), PREDICTED: (COLOURS[0], "circle")}
 
 
-def by_set(found: Predictions, weight: Float[np.ndarray, " A"], status: Status) -> Section:
+def by_set(
+    found: Predictions, weight: Float[np.ndarray, " A"], status: Status, most: int = MOST
+) -> Section:
     """The chart of the sets, or of the highest, the lowest and some in between.
 
     Args:
         weight: Σθ of each set, by which its total is divided.
+        most: So many sets are drawn at most.
     """
     about = status.about
     title = f"Predicted {what(about, weight)}, highest first"
     each, order = per_individual(found, weight), ranking(found, weight)
-    some = shown_of(len(order))
+    some, ends = shown_of(len(order), most), most // 4
     rows = [
         {
             "set": f"{rank + 1:,}. {label(found.ids[order[rank]] if found.ids else '')}",
@@ -52,7 +55,7 @@ def by_set(found: Predictions, weight: Float[np.ndarray, " A"], status: Status) 
     words = f"A line is the {level} interval of a set; sets that are measured have a diamond."
     if len(some) < n:
         words = (
-            f"Of {n:,} sets the {ENDS} highest, the {ENDS} lowest and {len(some) - 2 * ENDS} at "
+            f"Of {n:,} sets the {ends} highest, the {ends} lowest and {len(some) - 2 * ends} at "
             f"even steps between them are drawn; the appendix lists "
             f"{'all' if n <= MOST_ROWS else f'{MOST_ROWS:,}'}. {words}"
         )
@@ -87,16 +90,17 @@ def ranking(found: Predictions, weight: Float[np.ndarray, " A"]) -> Int[np.ndarr
     return np.argsort(-per_individual(found, weight)[0], kind="stable")
 
 
-def shown_of(n: int) -> Int[np.ndarray, " m"]:
+def shown_of(n: int, most: int = MOST) -> Int[np.ndarray, " m"]:
     """Ranks that are drawn of so many: all, or both ends and even steps between them.
 
     >>> shown_of(3).tolist(), len(shown_of(41)), shown_of(1000)[[0, 9, 10, 29, 30, 39]].tolist()
     ([0, 1, 2], 40, [0, 9, 56, 943, 990, 999])
     """
-    if n <= MOST:
+    if n <= most:
         return np.arange(n)
-    between = np.linspace(ENDS - 1, n - ENDS, MOST - 2 * ENDS + 2).round().astype(int)[1:-1]
-    return np.concatenate([np.arange(ENDS), between, np.arange(n - ENDS, n)])
+    ends = most // 4
+    between = np.linspace(ends - 1, n - ends, most - 2 * ends + 2).round().astype(int)[1:-1]
+    return np.concatenate([np.arange(ends), between, np.arange(n - ends, n)])
 
 
 def is_measured(found: Predictions) -> Any:

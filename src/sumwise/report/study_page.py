@@ -84,18 +84,23 @@ def page_of(study: Study | ActiveLearner) -> str:
     ]
     folded = [replace(section, appendix=True) for section in appendix]
     first = [replace(section, charts=section.charts[:1]) for section in maps]
-    sections = [*_first_part(study, insight, known, totals), *first, *folded]
+    most = groups.MOST_BESIDE_A_MAP if first else groups.MOST
+    sections = [*_first_part(study, insight, known, totals, most), *first, *folded]
     return page(_title(named, insight), _lead(insight, len(study.sets.own_x)), sections)
 
 
 def _first_part(
-    study: Study | ActiveLearner, insight: Insight, known: Sets, totals: Predictions | None
+    study: Study | ActiveLearner,
+    insight: Insight,
+    known: Sets,
+    totals: Predictions | None,
+    most: int,
 ) -> list[Section]:
     """What is seen without opening anything, but for a map."""
     sections = [decision.at_a_glance(insight, len(study.sets.own_x))]
     if totals is not None and len(totals):
         weight = _weights(known, totals, insight.status.about)
-        sections.append(groups.by_set(totals, weight, insight.status))
+        sections.append(groups.by_set(totals, weight, insight.status, most))
     return sections
 
 

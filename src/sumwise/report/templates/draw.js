@@ -8,10 +8,25 @@ const charts = [...document.querySelectorAll("figure")].map((figure) => ({
 }));
 // such as the shapes of a map, which one of several charts brings
 const datasets = Object.assign({}, ...charts.map(({spec}) => spec.datasets));
+// A title does not wrap by itself, and a map keeps its shape.
+function fold(text, most) {
+  return [text].flat().flatMap((line) => line.split(" ").reduce((lines, word) => {
+    const last = lines.length - 1;
+    if (last >= 0 && lines[last].length + word.length < most) lines[last] += " " + word;
+    else lines.push(word);
+    return lines;
+  }, []));
+}
+function fitted(spec, width) {
+  const {text = "", subtitle = ""} = spec.title ?? {};
+  const title = {...spec.title, text: fold(text, width / 11), subtitle: fold(subtitle, width / 7)};
+  const ratio = spec.usermeta?.ratio;
+  return {...spec, title, ...(ratio && {height: Math.min(spec.height, Math.round((width - 28) * ratio))})};
+}
 function draw({box, spec}) {
   if (box.childElementCount) return;
   const actions = {export: true, source: false, compiled: false, editor: false};
-  vegaEmbed(box, {...spec, datasets}, {renderer: "svg", ast: true, actions})
+  vegaEmbed(box, {...fitted(spec, box.clientWidth), datasets}, {renderer: "svg", ast: true, actions})
     .then(() => box.querySelector("summary").setAttribute("aria-label", "Save this picture"))
     .catch((error) => { box.textContent = "This chart could not be drawn: " + error.message; });
 }
