@@ -41,7 +41,7 @@ def test_a_preview_claims_nothing(run):
 
 def test_hints_say_what_can_be_done_next_and_by_whom(run):
     assert "sumwise ask a.db --by ben" in run("ask", "a.db", "--preview", "--by", "ben")
-    assert "; this one " in run("claim", "a.db", "s0")
+    assert "was chosen by hand; IVR would have asked" in run("claim", "a.db", "s0")
     for place in range(3):
         assert "Next: sumwise ask" in run("tell", "a.db", f"s{place}", str(place))
     last = run("tell", "a.db", "s3", "5")

@@ -113,7 +113,13 @@ def test_the_page_knows_bounds_words_and_parts(tmp_path):
     with sw.create_study(tmp_path / "a.db", sets, **GIVEN) as study:
         client = client_of(create_app(study))
         about = got(client.get("/api/study"))["about"]
-        assert about == {**GIVEN, "word": "mean", "title": "mean turnout", "outputs": "numbers"}
+        assert about == {
+            **GIVEN,
+            "word": "mean",
+            "title": "mean turnout",
+            "outputs": "numbers",
+            "individual": None,
+        }
         refused = client.post("/api/answers", json={"set": "a", "total": 1.5})
         assert refused.status_code == 422
         assert "the mean is from 0 to 1" in refused.json()["detail"]

@@ -26,6 +26,7 @@ ENDINGS = (".png", ".svg", ".html")
     option("-o --out FILE", "File for the picture: .png, .svg or .html.", type=options.FILE),
     options.force,
     options.by("Who adds the map."),
+    name="map",
 )
 def map_(
     address: Address,

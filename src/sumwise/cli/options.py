@@ -48,10 +48,11 @@ def command(
 
 
 def study_command(
-    *parameters: Parameter, cls: type[click.RichCommand] | None = None
+    *parameters: Parameter, name: str | None = None, cls: type[click.RichCommand] | None = None
 ) -> Callable[[Function], click.Command]:
     """A command on a study, whose `Address` it is given: URL, these parameters, --study, --json."""
-    return command(url, *parameters, study, as_json, gathered("address", Address), cls=cls)
+    shared = study, as_json, gathered("address", Address)
+    return command(url, *parameters, *shared, name=name, cls=cls)
 
 
 def set_command(

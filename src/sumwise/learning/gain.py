@@ -145,11 +145,25 @@ def after_each(
     mine = known.owner[:, None] == np.asarray(which)[None, :]
     across += mine * known.noise[:, None] / posterior.noise_precision
     among = u @ towards + noise_among(pool, posterior, which) / posterior.noise_precision
-    among[np.diag_indices_from(among)] *= 1 + ROUNDING
-    white = np.linalg.solve(np.linalg.cholesky(among), across.T).T
-    taken = _unit(posterior) * np.cumsum(white**2, axis=1)
+    taken = _unit(posterior) * np.cumsum(_one_by_one(among, across) ** 2, axis=1)
     left = np.maximum(known.variance[:, None] - taken, 0.0)
     return np.sqrt(known.weight @ np.column_stack([known.variance, left]))
+
+
+def _one_by_one(
+    among: Float[np.ndarray, "p p"], across: Float[np.ndarray, "n p"]
+) -> Float[np.ndarray, "n p"]:
+    """What each total says besides those before it: across L⁻ᵀ, with L Lᵀ = among (Cholesky).
+
+    A total that those before it tell but for rounding says nothing more.
+    """
+    lower, white = np.zeros_like(among), np.zeros_like(across)
+    for j, own in enumerate(np.diagonal(among)):
+        rest = among[:, j] - lower[:, :j] @ lower[j, :j]
+        if rest[j] > ROUNDING * own:
+            lower[:, j] = rest / np.sqrt(rest[j])
+            white[:, j] = (across[:, j] - white[:, :j] @ lower[j, :j]) / lower[j, j]
+    return white
 
 
 # --- many sets at once ----------------------------------------------------------------------------

@@ -67,10 +67,9 @@ class Ask:
     cost: float | None = None  # of measuring it; None where measuring has no cost
     runner_up_cost: float | None = None  # of measuring that set
     pool: NewPool | None = None  # where the set was designed
-    # Of a typical individual, given answers to the questions before this one, and given its own;
-    # without a unit before any answer. How they are rounded depends on what was asked together.
-    individual_std: float | None = field(default=None, compare=False)
-    individual_std_after: float | None = field(default=None, compare=False)
+    # standard deviations; without a unit before any answer, and rounded as they were asked for
+    individual_std: float | None = field(default=None, compare=False)  # of a typical individual
+    individual_std_after: float | None = field(default=None, compare=False)  # given the answer
 
     @property
     def members(self) -> tuple[Hashable, ...] | None:

@@ -231,11 +231,12 @@ def kept_token(database: str, *, anew: bool = False) -> str:
     path = folder() / f"token-{digest}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        damaged = path.exists()  # if it cannot be read; a file that comes later is a server's
         found = None if anew else _read(path)
         if found is None:
             with (
                 suppress(FileExistsError),  # another server was quicker, and its token holds
-                atomic_write(path, overwrite=anew or path.exists(), mode=0o600) as file,
+                atomic_write(path, overwrite=anew or damaged, mode=0o600) as file,
             ):
                 file.write(f"{new_token()}\n".encode("ascii"))
             found = _read(path)
