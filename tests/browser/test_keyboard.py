@@ -198,7 +198,7 @@ def test_shortcuts_are_documented_harmless_and_can_be_switched_off(standing, vis
     help_ = page.get_by_role("dialog", name="How this works")
     expect(help_).to_contain_text("Next, Progress, Pool, Individuals, History")
     expect(help_.locator("dt")).to_have_text(
-        ["Set", "Individual", "Expected total", "Score", "Information"]
+        ["Set", "Individual", "Expected total", "Compared with the next best", "Information"]
     )
     help_.get_by_label("Use these keys").uncheck()
     help_.get_by_role("button", name="Close").click()

@@ -52,7 +52,7 @@ def test_costs_what_was_spent_and_whether_to_stop(serve, visit, shot, tmp_path):
     expect(page.get_by_text("50 spent")).to_be_visible()
     card = page.locator(".part.proposed .card").first
     expect(card.get_by_text("costs 12.5", exact=False).first).to_be_visible()
-    expect(card.get_by_text("Score per cost", exact=True)).to_be_visible()
+    expect(card.get_by_text("Compared, for the same cost", exact=True)).to_be_visible()
     shot(page, "costs-next")
     card.get_by_role("button", name="Claim").click()
     expect(page.locator(".part.mine .card").get_by_text("costs 12.5", exact=False)).to_be_visible()
@@ -84,7 +84,7 @@ def test_without_costs_nothing_is_said_of_them(serve, visit, tmp_path):
     expect(page.locator(".part.proposed .card").first).to_be_visible()
     expect(page.get_by_text("spent")).to_have_count(0)
     expect(page.get_by_text("costs")).to_have_count(0)
-    expect(page.get_by_text("Score", exact=True).first).to_be_visible()
+    expect(page.get_by_text("Compared with the next best", exact=True).first).to_be_visible()
 
 
 @pytest.mark.slow

@@ -147,7 +147,7 @@ function about(shown, typed) {
   if (shown.kind !== "proposed") return [h("dl", { class: "facts" }, expected), shown.kind === "mine" ? good : null].filter(Boolean);
   return [
     h("p", { class: "why" }, shown.why),
-    h("dl", { class: "facts two" }, expected, h("div", null, h("dt", null, Number.isFinite(shown.score_per_cost) ? "Score per cost" : "Score"), h("dd", null, scores(shown), good || null))),
+    h("dl", { class: "facts two" }, expected, h("div", null, h("dt", null, Number.isFinite(shown.score_per_cost) ? "Compared, for the same cost" : "Compared with the next best"), h("dd", null, scores(shown), good || null))),
   ];
 }
 

@@ -18,7 +18,7 @@ const terms = () => [
   ...(designing() ? [["Pool", `individuals who are measured together, chosen by this page; its ${measured()} is what you measure.`]] : []),
   ["Individual", `${alone() ? "one who can go into a pool" : "one member of a set"}, with inputs that are known; its own value is predicted.`],
   [`Expected ${measured()}`, `the model's prediction of the measurement; ± is one standard deviation, and about two in three ${word()}s lie that close.`],
-  ["Score", `the value of measuring a ${thing()} under the study's strategy; the highest is proposed first.`],
+  ["Compared with the next best", `the value of measuring a ${thing()} under the study's strategy, as a share of the highest, which is proposed first.`],
   ["Information", "how much an answer narrows down what the model may be, in nats: 0.7 nats halve what is possible."],
 ];
 

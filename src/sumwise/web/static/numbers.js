@@ -129,13 +129,6 @@ export function steady(value) {
   return grouped(value, decimalsOf(value, 3), decimalsOf(value, 3));
 }
 
-/** Several numbers with the same decimals, so that they can be compared: three digits of the first. */
-export function alike(...values) {
-  if (!values.every(plainSize)) return values.map((value) => figure(value));
-  const decimals = decimalsOf(values[0], 3);
-  return values.map((value) => grouped(value, decimals, decimals));
-}
-
 /** Several numbers, each only as exact as `std` allows. */
 export function like(std, ...values) {
   const usable = Number.isFinite(std) && std > 0 && plainSize(std);

@@ -1,7 +1,7 @@
 // Small parts that several views share.
 
 import { fill, h, name, svg } from "./dom.js";
-import { alike, counted, countLike, exact, figure, like, spread, whole } from "./numbers.js";
+import { counted, countLike, exact, figure, like, spread, whole } from "./numbers.js";
 import { alone, designing, isWhole, outputs, state, unit, who } from "./store.js";
 import { said } from "./times.js";
 
@@ -50,7 +50,7 @@ export function expectation(set) {
   );
 }
 
-/** A score beside that of the runner-up: two thin bars with their figures. */
+/** What a set would teach beside the runner-up, as shares of the most: thin bars with their figures. */
 export function scores(question) {
   const first = question.score_per_cost ?? question.score; // what sets are ranked by
   const second = question.runner_up_score_per_cost ?? question.runner_up_score;
@@ -58,21 +58,20 @@ export function scores(question) {
   const best = Math.max(first, second ?? 0, bound ?? 0, 1e-300);
   const runner = question.runner_up;
   const compared = runner !== null && second !== null;
-  const [own, other, most] = alike(first, ...(compared ? [second] : [0]), ...(bound === null ? [] : [bound]));
-  const rows = [bar(first, own, best, question.designed ? "this pool" : "this set", "own")];
+  const rows = [bar(first, best, question.designed ? "this pool" : "this set", "own")];
   if (compared) {
-    rows.push(bar(second, other, best, [name(runner.id, 24), h("span", { class: "soft" }, " (runner-up)")], "other"));
+    rows.push(bar(second, best, [name(runner.id, 24), h("span", { class: "soft" }, " (runner-up)")], "other"));
   }
-  if (bound !== null) rows.push(bar(bound, most, best, h("span", { class: "soft" }, "no pool has more"), "other"));
+  if (bound !== null) rows.push(bar(bound, best, h("span", { class: "soft" }, "no pool has more"), "other"));
   return h("div", { class: "scores" }, rows);
 }
 
-function bar(value, text, best, label, kind) {
+function bar(value, best, label, kind) {
   const share = Math.max(0, Math.min(1, value / best));
   return h(
     "div",
     { class: `score ${kind}` },
-    h("span", { class: "number" }, text),
+    h("span", { class: "number" }, `${Math.round(100 * share)} %`),
     svg(
       "svg",
       { class: "bar", "aria-hidden": "true", focusable: "false" },

@@ -11,7 +11,7 @@ import { changeForm } from "./change.js";
 const filters = () => ({ "": "All", free: alone() ? "Unclaimed" : "Free", open: "Being measured", answered: "Answered", skipped: "Skipped" });
 
 export function create({ settings, remember }) {
-  const { show: wanted = "table", kind: picture = "pca", ...rest } = settings;
+  const { show: wanted = "table", kind: picture, ...rest } = settings;
   let show = wanted;
   let kind = picture;
   const table = serverTable({
@@ -38,8 +38,8 @@ export function create({ settings, remember }) {
   const tableBox = h("div", null, h("div", { class: "filters" }, search.element, filter.element), table.element);
 
   const maps = { prediction: "Map of predictions", uncertainty: "Map of uncertainty", status: "Map of status" };
-  const kinds = { pca: "By inputs", ...(state.study.map ? maps : {}), ...(state.study.places ? { map: "Map" } : {}), tsne: "By similarity (slow)" };
-  if (!(kind in kinds)) kind = "pca";
+  const kinds = { ...(state.study.map ? maps : {}), pca: "By inputs", ...(state.study.places ? { map: "Map" } : {}), tsne: "By similarity (slow)" };
+  if (!(kind in kinds)) kind = state.study.map ? (informed() ? "prediction" : "status") : "pca";
   const busy = "Calculating; a large pool may take a minute…";
   const drawing = panel("Individuals", () => `/api/picture?kind=${kind}`, { seconds: 300, busy, bare: true });
   const kindChoice = choice("Kind of picture", kinds, kind, (key) => {
