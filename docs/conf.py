@@ -41,6 +41,7 @@ myst_heading_anchors = 4
 # --- the reference, from docstrings ---------------------------------------------------------------
 
 highlight_language = "none"  # what is code says so
+smartquotes = False  # --option is no dash
 default_role = "py:obj"  # `ask` is a link where there is such a name, and code where there is not
 autosummary_generate = True
 autosummary_context = {"arguments": ARGUMENTS}

@@ -191,7 +191,7 @@ def test_settings_reach_the_study(data, tmp_path):
         claim = study.claims[0]
     assert claim.expires[:10] > claim.asked[:10]
     shown = done("ask", tmp_path / "s.db").stdout
-    assert "This mean should make a typical individual" in shown
+    assert "This mean should reduce the uncertainty of a typical individual" in shown
 
 
 def test_the_preset_of_the_paper_brings_its_own_model(data, tmp_path):
@@ -570,14 +570,17 @@ def test_sentences_of_a_status_speak_in_units_and_per_cent():
     text = said()
     assert "4 of 10 sets measured, 0 being measured, 6 free." in text
     assert "A typical individual is known to within ±14.6" in text
-    assert ", and the mean of a typical set to within ±9.40 (one standard deviation)." in text
+    assert (
+        ", and the mean of a typical set to within ±9.40 (one standard deviation; a rough" in text
+    )
     assert "off by ±20.0: the model explains 47 % of what varies from individual to" in text
     assert "The next 5 answers should bring a typical individual from ±14.6 to ±13.2, and " in text
     assert "and means of sets from ±9.40 to ±7.00; measuring all sets that are left would" in text
     assert "Every individual has noise of its own, estimated at ±11.2" in text
-    assert "Going on helps: the next 5 answers should make a typical individual 10 % more" in text
-    assert "helps little: the next 5 answers should make" in said(individual_std_after=14.59)
-    assert "a typical individual less than 1 % more" in said(individual_std_after=14.59)
+    assert "Going on helps: the next 5 answers should reduce the uncertainty of a typical" in text
+    assert "hardly helps: the next 5 answers should reduce" in said(individual_std_after=14.59)
+    assert "typical individual by less than 1 %." in said(individual_std_after=14.59)
+    assert "Going on helps little: " in said(individual_std_after=14.1)
     assert "nats" not in text
     waiting = said(open_claims=2)
     assert "answers to 2 open questions and the next 5 should" in waiting

@@ -216,7 +216,7 @@ def test_intervals_are_not_drawn_from_fewer_than_ten():
 def test_every_panel_of_a_full_study_has_a_chart_and_a_title_with_the_finding():
     shown = study_panels(insight(12))
     titles = [panel.charts[0].to_dict()["title"]["text"] for panel in shown]
-    assert titles[0] == "Half of the predictions are off by less than 0.300 per individual"
+    assert titles[0] == "Half of the predictions are off by less than 0.300 in a set's mean"
     assert shown[0].charts[0].to_dict()["title"]["subtitle"] == [
         "By the current model, which predicts each answer from all the others.",
         "The same for everyone would be off by 0.800.",

@@ -93,7 +93,7 @@ def test_a_geodataframe_of_the_individuals_themselves_is_taken_row_by_row(tmp_pa
 @pytest.mark.parametrize(
     ("change", "map_id", "said"),
     [
-        (lambda g: g, None, "Of column 'code', 12 are among them; name it as map_id"),
+        (lambda g: g, None, "In column 'code', 12 are ids of the study; name it as map_id"),
         (lambda g: g.assign(code="x"), "code", "sets are called d0, d1, d2 and 9 more"),
         (lambda g: g.assign(code=["d0"] * 2 + [*g.code[2:]]), "code", "row 1: 'code' is 'd0', as"),
         (lambda g: g, "kode", "has no column 'kode'"),

@@ -126,7 +126,7 @@ def _better(table: Table, known: Mapping[str, Mapping[str, Hashable]]) -> str:
         return "No other column has them either: is it the right map?"
     name, hits = found.most_common(1)[0]
     same = "is" if hits == 1 else "are"
-    return f"Of column {name!r:.80}, {hits} {same} among them; name it as map_id (--map-id)."
+    return f"In column {name!r:.80}, {hits} {same} ids of the study; name it as map_id (--map-id)."
 
 
 def _text(value: Any) -> str:

@@ -164,7 +164,7 @@ def _saved(simulation: Simulation, found: Verdict) -> Section:
         f"of {method}, and {method} for Random's? From the mean curves; Random is credited "
         f"with the first time it gets there, {method} with the time from which it stays there."
     )
-    title = "Money saved" if scale.costs else "Measurements saved"
+    title = "Costs saved" if scale.costs else "Measurements saved"
     return Section(title, table=TextTable(columns, rows, caption))
 
 
@@ -196,7 +196,7 @@ def strategy_table(simulation: Simulation) -> TextTable:
     )  # fmt: skip
     caption = (
         "Lowest average first; bold is the lowest of a column. ± is one standard error over "
-        f"splits. “Random needs”: {'money' if scale.costs else 'measurements'} until Random has "
+        f"splits. “Random needs”: {'costs' if scale.costs else 'measurements'} until Random has "
         "the strategy's last error."
     )
     return TextTable(columns, rows, caption, frozenset({(0, 0), (0, 1), *last}))

@@ -23,7 +23,9 @@ from sumwise.util.text import count, figure, label, plain
 
 NAMED: Final = 4  # answers beside the one to check first that are named
 USUAL: Final = {"numbers": "mean", "counts": "rate", "shares": "share", "amounts": "mean"}
-LITTLE: Final = 0.01  # of a typical uncertainty: questions that take off less help little
+FEW: Final = 10  # answers, below which noise and hyperparameters are hardly known
+LITTLE: Final = 0.05  # of a typical uncertainty: questions that take off less help little
+HARDLY: Final = 0.01  # and that take off less than this, hardly at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,15 +215,16 @@ class Status:
         if self.set_std is not None:
             said += f", and the {self.usual} of a typical set to within {within(self.set_std)}"
         said += "" if self.per != "unit of exposure" else " per unit of exposure"
-        said = f"{said[0].upper()}{said[1:]} (one standard deviation)."
+        few = "" if self.answers + self.known >= FEW else "; a rough figure with so few answers"
+        said = f"{said[0].upper()}{said[1:]} (one standard deviation{few})."
         now, naive = self.typical_error, self.typical_naive_error
         no_use = now is not None and naive is not None and now >= naive
         if self.explained is None or self.guess_std is None or no_use:
             return (said,)  # what the model says of itself is not borne out
         guess = unit(f"±{plain(self.guess_std)}")
         return said, (
-            f"Guessing the mean for every {about.one} would be off by {guess}: the model explains "
-            f"{100 * self.explained:.0f} % of what varies from {about.one} to {about.one}."
+            f"Predicting the same for every {about.one} would be off by {guess}: the model "
+            f"explains {100 * self.explained:.0f} % of what varies from {about.one} to {about.one}."
         )
 
     @property
@@ -256,7 +259,7 @@ class Status:
             said += f", and {means} {from_to(self.set_std, self.set_std_after)}"
         if self.individual_std_all is not None and self.individual_std_all < (1 - 1e-6) * after:
             all_of_it = self.about.per_exposure(f"±{plain(self.individual_std_all)}")
-            said += f"; measuring all sets that are left would bring it to {all_of_it}"
+            said += f"; measuring all sets that are left would bring {self.typical} to {all_of_it}"
         return f"{said}."
 
     @property
@@ -280,8 +283,9 @@ class Status:
         if not self.coming or not self.answers + self.known:
             return None
         less = 1 - after / before
-        helps = "helps little" if less < LITTLE else "helps"
-        cut = f"should reduce the uncertainty of {self.typical} by {plain_percent(100 * less)}"
+        helps = "hardly helps" if less < HARDLY else "helps little" if less < LITTLE else "helps"
+        share = f"{100 * less:.2g} %" if HARDLY <= less < LITTLE else plain_percent(100 * less)
+        cut = f"should reduce the uncertainty of {self.typical} by {share}"
         return f"Going on {helps}: {self.coming} {cut}."
 
     @property
@@ -294,7 +298,7 @@ class Status:
         if self.going_on is None or not self.individual_std:
             return None
         assert self.individual_std_after is not None
-        return self.individual_std_after <= (1 - LITTLE) * self.individual_std
+        return self.individual_std_after <= (1 - HARDLY) * self.individual_std
 
     @property
     def coming(self) -> str:

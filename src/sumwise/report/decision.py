@@ -13,15 +13,20 @@ from sumwise.report.page import Section, TextTable
 from sumwise.util.text import as_given, count, figure, label, plain
 
 MOST_NAMED: Final = 5  # sets to measure next
+MUCH_LARGER: Final = 2  # measured sets than others: errors in them say less of the others
 
 
-def at_a_glance(insight: Insight, individuals: int) -> Section:
-    """A row for each of the questions such a person has."""
+def at_a_glance(insight: Insight, individuals: int, sizes: tuple[float, float]) -> Section:
+    """A row for each of the questions such a person has.
+
+    Args:
+        sizes: Of a typical set that is measured, and of a typical set.
+    """
     status = insight.status
     rows = [
         ("What is measured", _measured(status, individuals)),
         ("What is known now", " ".join(status.known_now)),
-        ("Checked on answers", _checked(insight)),
+        ("Checked on answers", _checked(insight, *sizes)),
         ("What more answers buy", status.next_buys),
         ("What it costs", _cost(status)),
         ("To halve the uncertainty", _halving(insight)),
@@ -52,7 +57,7 @@ def _many(number: int, thing: str) -> str:
     return count(number, thing).replace(str(number), f"{number:,}", 1)
 
 
-def _checked(insight: Insight) -> str | None:
+def _checked(insight: Insight, measured: float, usual: float) -> str | None:
     """Errors that were made, which do not rest on what the model says of itself."""
     status = insight.status
     now, naive = insight.typical_error, insight.typical_naive_error
@@ -62,9 +67,14 @@ def _checked(insight: Insight) -> str | None:
     per = "" if status.per == "individual" else f" per {status.per}"
     how = "Forecasts" if insight.by_forecast else "Predicting each answer from the others,"
     verb = "were typically off" if insight.by_forecast else "the model is typically off"
+    larger = (
+        f" Measured sets are larger ({measured:,.6g} individuals where {usual:,.6g} are usual), "
+        "and easier to predict."
+    )
     return (
         f"{how} {verb} by {unit(figure(now))} in the {status.usual} of a set{per}; guessing the "
         f"{status.usual} for every set, by {unit(figure(naive))}."
+        f"{larger if measured >= MUCH_LARGER * usual else ''}"
     )
 
 
@@ -85,11 +95,11 @@ def _halving(insight: Insight) -> str | None:
     if halving.questions is None:
         every = status.about.per_exposure(f"±{plain(status.individual_std_all or 0.0)}")
         return (
-            f"No number of answers brings {status.typical} to {half}: measuring all sets that are "
-            f"left would leave {every}{cost}."
+            f"By today's estimates no number of answers brings {status.typical} to {half}: "
+            f"measuring all sets that are left would leave {every}{cost}."
         )
     about = as_given(float(f"{halving.questions:.2g}"))
-    return f"About {about} more answers bring {status.typical} to {half}{cost}."
+    return f"By today's estimates {about} more answers bring {status.typical} to {half}{cost}."
 
 
 def _to_check(insight: Insight) -> str | None:

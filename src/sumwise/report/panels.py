@@ -69,7 +69,8 @@ def progress(insight: Insight) -> Section:
         how = f"Over the last {WINDOW} answers."
         then = ""
     else:
-        said = f"Half of the predictions are off by less than {now} per {per}"
+        where = f"in a {_thing(insight)}'s {usual}" if per == "individual" else f"per {per}"
+        said = f"Half of the predictions are off by less than {now} {where}"
         how = "By the current model, which predicts each answer from all the others."
         then = (
             "The lines show forecasts that were made when less was known; the heading describes "
@@ -77,20 +78,21 @@ def progress(insight: Insight) -> Section:
         )
     noise = about.per_exposure(figure(insight.steps[-1].noise_std))
     of = "" if about.outputs == "numbers" else f"'s {usual}"
-    words = (
+    words = [
         f"Before each answer the model forecasts it. “{ERROR.capitalize()}” is the typical error "
         f"of these forecasts over the last {WINDOW} answers; “{EVERYONE}” is that of predicting "
-        f"the {usual} so far for every individual. {then}Errors are those of a "
-        f"{_thing(insight)}'s {usual}: errors of its individuals are larger, and cancel in part. "
+        f"the {usual} so far for every individual. {then}",
+        f"Errors are those of a {_thing(insight)}'s {usual}: errors of its individuals are larger, "
+        "and cancel in part.",
         f"“{SPREAD.capitalize()}” is the model's average uncertainty about an "
         f"individual{of}; the individuals' own noise, {noise} by the latest estimate, "
-        "is not in it, and no question removes that. Uncertainty may also rise: the model's "
-        "settings are estimated anew with every answer, and a surprise makes it less sure."
-    )
+        "is not in it; only answers about its own set reduce that. Uncertainty may also rise: the "
+        "model's settings are estimated anew with every answer, and a surprise makes it less sure.",
+    ]
     naive = about.per_exposure(figure(insight.typical_naive_error or 0.0))
     against = f"The same for everyone would be off by {naive}."
     chart = _progress_chart(rows, said, [how, against], per)
-    return Section(title, [words], [chart], _progress_table(rows), rows)
+    return Section(title, words, [chart], _progress_table(rows), rows)
 
 
 def _progress_chart(rows: Rows, title: str, subtitle: Sequence[str], per: str) -> Any:

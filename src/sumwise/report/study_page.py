@@ -85,7 +85,9 @@ def page_of(study: Study | ActiveLearner) -> str:
     folded = [replace(section, appendix=True) for section in appendix]
     first = [replace(section, charts=section.charts[:1]) for section in maps]
     most = groups.MOST_BESIDE_A_MAP if first else groups.MOST
-    sections = [*_first_part(study, insight, known, totals, most), *first, *folded]
+    at = [answer.position for answer in answers]
+    sizes = float(np.median(known.sizes[at])) if at else 0.0, float(np.median(known.sizes))
+    sections = [*_first_part(study, insight, known, totals, sizes, most), *first, *folded]
     return page(_title(named, insight), _lead(insight, len(study.sets.own_x)), sections)
 
 
@@ -94,10 +96,11 @@ def _first_part(
     insight: Insight,
     known: Sets,
     totals: Predictions | None,
+    sizes: tuple[float, float],
     most: int,
 ) -> list[Section]:
     """What is seen without opening anything, but for a map."""
-    sections = [decision.at_a_glance(insight, len(study.sets.own_x))]
+    sections = [decision.at_a_glance(insight, len(study.sets.own_x), sizes)]
     if totals is not None and len(totals):
         weight = _weights(known, totals, insight.status.about)
         sections.append(groups.by_set(totals, weight, insight.status, most))
