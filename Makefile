@@ -64,7 +64,7 @@ test-oldest: OTHER := .venv-oldest
 test-oldest: browser-here ## the quick tests on the oldest dependencies that pyproject.toml takes
 	$(PYTHON) -m venv --clear $(OTHER)
 	mkdir -p build && $(PYTHON) -m scripts.oldest >build/oldest.txt
-	$(OTHER)/bin/python -m pip install --quiet -c build/oldest.txt -e '.[$(SHIPPED),dev]'
+	$(OTHER)/bin/python -m pip install --quiet -c build/oldest.txt -e '.[$(SHIPPED),dev]' httpx # the old test client's
 	$(OTHERS)
 
 test-newest: OTHER := .venv-newest

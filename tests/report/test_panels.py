@@ -226,7 +226,7 @@ def test_every_panel_of_a_full_study_has_a_chart_and_a_title_with_the_finding():
         "Progress", "Information per answer", "Predicted and answered",
         "Are the intervals right?", "What to ask next",
     ]  # fmt: skip
-    assert "1.50 by the latest estimate" in shown[0].words[0]
+    assert "1.50 by the latest estimate" in shown[0].words[2]
 
 
 def test_what_is_left_to_gain_is_said_in_words():
