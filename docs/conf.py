@@ -26,6 +26,7 @@ extensions = [
     "commands",
     "values",
     "links",
+    "dashes",
 ]
 HERE = Path(__file__).parent
 STORIES = [each.stem for each in (HERE / "stories").glob("*.rst") if each.stem != "index"]

@@ -19,7 +19,10 @@ def unlink_folders(app: Any, doctree: Any) -> None:
     """Folders of the repository have no page; one that is not there stays a broken link."""
     here = Path(app.env.doc2path(app.env.docname)).parent
     for link in list(doctree.findall(pending_xref)):
-        if link["reftype"] == "myst" and (here / link["reftarget"]).is_dir():
+        target = link["reftarget"]
+        if target in app.env.found_docs:  # `reference` is a page, and beside it a folder of pages
+            continue
+        if link["reftype"] == "myst" and (here / target).is_dir():
             link.replace_self(link.children)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 LINK = re.compile(r'\s(href|src|action|poster|srcset|data)="([^"]*)"')
 NAMED = re.compile(r'\s(?:id|name)="([^"]*)"')
 FETCHED = re.compile(r"""(?:url\(|@import|import\s*\(|fetch\()\s*['"]?((?:https?:)?//[^'")\s]+)""")
+DOCS = Path(__file__).parents[2] / "docs"
 LEAVES = {"a", "form"}  # elements that ask another machine only when a reader wants it
 
 
@@ -38,6 +40,14 @@ def test_links_lead_to_files_and_places_that_are_there(site, pages, anchors):
             if not there or (place and place not in anchors.get(target, {place})):
                 broken.append(f"{page.relative_to(site)}: {link}")
     assert broken == [], "\n".join(broken)
+
+
+def test_a_link_from_one_document_to_another_is_a_link_on_the_site(site, pages):
+    for source in DOCS.glob("*.md"):
+        written = source.read_text()
+        page = pages.get(site / f"{source.stem}.html", "")
+        for name in set(re.findall(r"\]\(([\w-]+)\.md\)", written)) if page else ():
+            assert f'href="{name}.html"' in page, f"{source.name}: {name}.md"
 
 
 def test_pages_fetch_nothing_from_other_machines(site, pages):

@@ -295,9 +295,9 @@ def by(help: str) -> Parameter:
     return option("--by NAME", f"{help} {more}", envvar="SUMWISE_USER")
 
 
-def out(what: str, more: str = "") -> Parameter:
+def out(what: str, endings: str = ".csv or .parquet") -> Parameter:
     """-o, --out and --force for a table in a file."""
-    said = f"Write {what} to a file that ends in .csv or .parquet{more}."
+    said = f"Write {what} to a file that ends in {endings}."
     file = option("-o --out FILE", said, type=PATH)
     return lambda function: file(force(function))
 

@@ -42,7 +42,7 @@ FEW: Final = 10  # rows on the screen
         "--level SHARE", "Share of values that should lie between lower and upper.", default=0.9
     ),
     options.reading(),
-    options.out("all rows", ", .geojson or .geoparquet"),
+    options.out("all rows", ".csv, .parquet, .geojson or .geoparquet"),
 )
 def predict(
     address: Address,
@@ -86,7 +86,8 @@ def predict(
         else:
             table, rows = None, _write_scan(study, scan, out, level, force)
         measured, about = len(study.answers), _about(study, table, data)
-        shapes = _shapes(study, data, of_sets, reading) if _has_shapes(out) else None
+        has_shapes = out is not None and out.suffix.lower() in ENDINGS
+        shapes = _shapes(study, data, of_sets, reading) if has_shapes else None
     if table is not None and not of_sets:
         _warn_of_extrapolation(table)
     if not measured:
@@ -165,16 +166,14 @@ def _table(
     return found.to_arrow(), len(x) if scan is None else scan.rows
 
 
-def _has_shapes(out: Path | None) -> bool:
-    return out is not None and out.suffix.lower() in ENDINGS
-
-
 def _shapes(study: Study, data: Path | None, of_sets: bool, reading: Reading) -> Geometry:
     """The geometry of each row of predictions."""
     if data is not None:
         found = read_table(data, lambda name: True, reading).geometry
         if found is None:
-            raise SettingError(f"{data} has no geometries; write a file that ends in .parquet")
+            raise SettingError(
+                f"{data} has no geometries; write a file that ends in .csv or .parquet"
+            )
         return found
     wanted, known = SETS if of_sets else INDIVIDUALS, study.map
     if known is None or known.of != wanted:
@@ -185,7 +184,7 @@ def _shapes(study: Study, data: Path | None, of_sets: bool, reading: Reading) ->
         if known is not None:
             hint = "leave --sets out" if of_sets else "predict --sets"
         raise SettingError(
-            f"the study has no shapes of {wanted}. Write a file that ends in .parquet, or {hint}."
+            f"the study has no shapes of {wanted}. Write a .csv or .parquet file, or {hint}."
         )
     rows = study.sets.row_ids
     ids = study.ids if of_sets or rows is None else rows[: len(study.sets.own_x)].tolist()

@@ -200,10 +200,6 @@ def _with_centroids(made: Table) -> Table:
     return made
 
 
-def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() in PARQUET
-
-
 # --- CSV ------------------------------------------------------------------------------------------
 
 
@@ -355,7 +351,8 @@ def write_table(
             if text is not None:
                 file.write(text)
                 return path
-            (parquet.write_table if _is_parquet(path) else arrow.write_csv)(table, file)
+            in_columns = path.suffix.lower() in PARQUET
+            (parquet.write_table if in_columns else arrow.write_csv)(table, file)
     except OSError as error:
         check_output(path, force, endings)  # another process may have written it meanwhile
         raise SettingError(

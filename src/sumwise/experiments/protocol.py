@@ -412,9 +412,10 @@ def neural_model(dataset: str, number: int) -> ModelConfig:
     return replace(paper_model(dataset, number), basis="neural")
 
 
-def auto_model(dataset: str, number: int) -> ModelConfig:
+def auto_model(dataset: str, number: int, outputs: str = "numbers") -> ModelConfig:
     """The library's default, drawn with the seed of the paper's basis."""
-    return ModelConfig(basis="auto", random_state=seed_of(dataset, "basis", number))
+    seed = seed_of(dataset, "basis", number)
+    return ModelConfig(basis="auto", random_state=seed, outputs=outputs)
 
 
 def seeded_model(**settings: Any) -> Callable[[str, int], ModelConfig]:

@@ -32,7 +32,6 @@ from sumwise.experiments.comparison import (
 from sumwise.experiments.datasets import OWN, Labelled
 from sumwise.experiments.protocol import QUERIES, TRAINING_SHARE, Curve, Experiment, Split
 from sumwise.experiments.results import by_dataset
-from sumwise.model.fit import ModelConfig
 from sumwise.model.generalised.likelihoods import LIKELIHOODS
 from sumwise.model.generalised.refusals import check_totals
 from sumwise.util.shapes import Float, Int
@@ -129,15 +128,11 @@ def experiment(
     chosen = [method for method in STRATEGIES if method in methods or method == RANDOM]
     if chosen == [RANDOM]:
         raise SettingError("name a strategy besides Rand, which all others are compared with")
-    model = protocol.auto_model if outputs == "numbers" else partial(_model_of, outputs)
+    model = partial(protocol.auto_model, outputs=outputs)
     columns = protocol.methods_with(model, chosen)
     budget = None if table.data.cost is None else wanted * float(table.data.cost.mean())
     plan = Experiment(OWN, columns, (OWN,), splits, wanted, weights)
     return replace(plan, in_groups=True, budget=budget)
-
-
-def _model_of(outputs: str, dataset: str, number: int) -> ModelConfig:
-    return replace(protocol.auto_model(dataset, number), outputs=outputs)
 
 
 def _refuse_beside_pools(methods: Sequence[str] | None, outputs: str, table: Labelled) -> None:

@@ -79,7 +79,8 @@ def curves_section(
     )
     if others:
         words += " The others are in grey: point at a line for its name, or see the table below."
-    return Section("Error after each measurement", [words], [chart])
+    head = "Error by what was spent" if simulation.scale.costs else "Error after each measurement"
+    return Section(head, [words], [chart])
 
 
 def _x_title(simulation: Simulation) -> str:

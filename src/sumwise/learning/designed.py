@@ -317,7 +317,8 @@ def _better(sought: Sought, designing: Designing, draws: Draws, budget: float) -
             refused.append(error)
     if not found:
         raise refused[-1]
-    best = max(found, key=_rank)  # the given set, where both are the same
+    # the given set, where both are the same
+    best = max(found, key=lambda ask: ask.score_per_cost or ask.score)
     other = next((ask for ask in found if ask is not best), None)
     if other is None:
         return best
@@ -326,10 +327,6 @@ def _better(sought: Sought, designing: Designing, draws: Draws, budget: float) -
         return best
     name, score = other.set_id, other.score
     return replace(best, runner_up=name, runner_up_score=score, runner_up_cost=other.cost)
-
-
-def _rank(ask: Ask) -> float:
-    return ask.score if ask.score_per_cost is None else ask.score_per_cost
 
 
 def _given(sought: Sought, designing: Designing, draws: Draws, budget: float) -> Ask:

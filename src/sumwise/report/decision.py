@@ -23,6 +23,7 @@ def at_a_glance(insight: Insight, individuals: int, sizes: tuple[float, float]) 
         sizes: Of a typical set that is measured, and of a typical set.
     """
     status = insight.status
+    over = None if status.coming else "There is nothing left to ask."
     rows = [
         ("What is measured", _measured(status, individuals)),
         ("What is known now", " ".join(status.known_now)),
@@ -30,7 +31,7 @@ def at_a_glance(insight: Insight, individuals: int, sizes: tuple[float, float]) 
         ("What more answers buy", status.next_buys),
         ("What it costs", _cost(status)),
         ("To halve the uncertainty", _halving(insight)),
-        ("Is it worth going on?", status.going_on or _over(status)),
+        ("Is it worth going on?", status.going_on or over),
         ("Measure next", _next(insight)),
         ("Which answer to check", _to_check(insight)),
     ]
@@ -113,10 +114,6 @@ def _to_check(insight: Insight) -> str | None:
         f"{as_given(far.answer)} where {figure(far.predicted)} ± {figure(far.std)} was expected "
         "without it."
     )
-
-
-def _over(status: Status) -> str | None:
-    return None if status.coming else "There is nothing left to ask."
 
 
 def _next(insight: Insight) -> str | None:

@@ -22,7 +22,7 @@ LARGEST: Final = 100_000  # of width, outputs and samples: beyond it, memory and
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Neural:
-    """A basis that is learned: φ is a neural network, trained with λ and β (Eq. 22, paper §5.4).
+    """A basis that is learned: φ is a neural network, trained with λ and β by Equation 22.
 
     Its predictions can be better than those of fixed bases, but its intervals are far too narrow:
     docs/neural.md has the figures.
