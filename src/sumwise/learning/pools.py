@@ -566,7 +566,7 @@ def _described(
     given = f", allowing for {count(waiting, 'open question')}" if waiting else ""
     why = (
         f"Best pool found among {count(free, 'candidate')} ({who}){given}: "
-        f"{record.reason}. It reaches {100 * found.fraction:.0f} % of what any pool could gain."
+        f"{record.reason}. It reaches {int(100 * found.fraction + 1e-6)} % of what any pool could gain."
     )
     if cost is not None:
         why += f" It costs {cost:.6g}."

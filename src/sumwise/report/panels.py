@@ -91,11 +91,12 @@ def progress(insight: Insight) -> Section:
     ]
     naive = about.per_exposure(figure(insight.typical_naive_error or 0.0))
     against = f"The same for everyone would be off by {naive}."
-    chart = _progress_chart(rows, said, [how, against], per)
+    off = ("error or uncertainty" if per == "individual" else f"per {per}") + about.in_unit
+    chart = _progress_chart(rows, said, [how, against], off)
     return Section(title, words, [chart], _progress_table(rows), rows)
 
 
-def _progress_chart(rows: Rows, title: str, subtitle: Sequence[str], per: str) -> Any:
+def _progress_chart(rows: Rows, title: str, subtitle: Sequence[str], off: str) -> Any:
     """Lines of error and uncertainty, each with its name at its end."""
     import altair as alt
 
@@ -109,11 +110,11 @@ def _progress_chart(rows: Rows, title: str, subtitle: Sequence[str], per: str) -
     first, last = rows[0]["answer"], rows[-1]["answer"]
     x = theme.count_axis("answer:Q", "answers", (first, last), last, padding=8)
     highest = max(top, *(name["place"] for name in names))
-    y = alt.Y("mean:Q", title=f"per {per}, in units of the answers").axis(gridOpacity=0.5)
+    y = alt.Y("mean:Q", title=off).axis(gridOpacity=0.5)
     y = y.scale(domain=[0, highest], nice=False)
     tooltip = tooltips(
         ("strategy:N", "what"),
-        ("mean:Q", f"per {per}", ",.4~g"),
+        ("mean:Q", off, ",.4~g"),
         ("answer:Q", "after answer"),
         ("set:N", "of set"),
     )

@@ -71,7 +71,7 @@ function bar(value, best, label, kind) {
   return h(
     "div",
     { class: `score ${kind}` },
-    h("span", { class: "number" }, `${Math.round(100 * share)} %`),
+    h("span", { class: "number" }, `${Math.floor(100 * share + 1e-6)} %`),
     svg(
       "svg",
       { class: "bar", "aria-hidden": "true", focusable: "false" },
@@ -84,7 +84,7 @@ function bar(value, best, label, kind) {
 
 /** How good a pool is, in words; empty if that is not known. The best pool may be below the bound. */
 export function certificate({ fraction }) {
-  return Number.isFinite(fraction) ? `Reaches at least ${Math.floor(100 * fraction)} % of what any pool could teach` : "";
+  return Number.isFinite(fraction) ? `Reaches at least ${Math.floor(100 * fraction + 1e-6)} % of what any pool could teach` : "";
 }
 
 const FEW = 12; // members that are shown without unfolding
