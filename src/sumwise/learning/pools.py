@@ -564,9 +564,10 @@ def _described(
     record = named(valued.strategy)
     who = count(len(found.rows), "individual")
     given = f", allowing for {count(waiting, 'open question')}" if waiting else ""
+    reaches = int(100 * found.fraction + 1e-6)
     why = (
         f"Best pool found among {count(free, 'candidate')} ({who}){given}: "
-        f"{record.reason}. It reaches {int(100 * found.fraction + 1e-6)} % of what any pool could gain."
+        f"{record.reason}. It reaches {reaches} % of what any pool could gain."
     )
     if cost is not None:
         why += f" It costs {cost:.6g}."
