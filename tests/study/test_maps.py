@@ -281,6 +281,18 @@ def test_the_shell_begins_with_a_map_adds_one_and_draws(tmp_path):
     assert run("init", db, data, *own, "--map-id", "code").exit_code == 2
 
 
+def test_a_map_that_cannot_be_drawn_yet_is_not_stored(tmp_path):
+    shapes, study = tmp_path / "m.gpkg", begin(tmp_path)
+    districts().to_file(shapes)
+    given = "map", tmp_path / "s.db", "--map", shapes, "--map-id", "code", "-o", tmp_path / "m.svg"
+    refused = run(*given)
+    assert (refused.exit_code, "nothing is predicted yet" in refused.output) == (1, True)
+    assert study.map is None
+    study.tell("d1", 5.0)
+    assert run(*given).exit_code == 0
+    assert study.map.of == "sets"
+
+
 @pytest.mark.parametrize("ending", ["geojson", "geoparquet"])
 def test_geopandas_reads_predictions_with_their_coordinate_system(tmp_path, ending):
     study = begin(tmp_path, told=5, map=districts(), map_id="code")
