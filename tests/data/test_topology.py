@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from itertools import combinations, pairwise
 
+import altair as alt
 import numpy as np
+import pandas as pd
 import pytest
 import shapely
+import vl_convert
 from shapely.geometry import mapping
 
 from sumwise.data import topology as module
@@ -182,6 +185,15 @@ def test_the_projection_follows_the_extent():
     assert projection(box(0, 0, 5, 5), about=PLANE) == {"type": "identity", "reflectY": True}
     arctic = projection(*(box(x, 66, x + 20, 80) for x in range(-180, 180, 40)))
     assert (arctic["type"], arctic["rotate"][1]) == ("azimuthalEqualArea", -90)
+
+
+@pytest.mark.parametrize(("about", "x"), [(None, 5.0), (PLANE, 500_000.0)])
+def test_a_map_of_one_place_has_it_inside(about, x):
+    place = alt.Chart(pd.DataFrame({"x": [x], "y": [45.0]})).mark_circle(size=50)
+    found = topology(geometry([shapely.Point(x, 45)] * 2, about)).projection
+    drawn = place.encode(longitude="x", latitude="y").project(**found)
+    svg = vl_convert.vegalite_to_svg(drawn.properties(width=600, height=600).to_dict())
+    assert 'transform="translate(300,300)"' in svg
 
 
 def test_what_has_no_area_is_a_dot_and_what_is_empty_is_nothing():

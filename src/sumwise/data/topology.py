@@ -381,4 +381,7 @@ def _projection(
         width = height
     else:
         drawn = {"type": "equalEarth", "rotate": [-longitude, 0, 0]}
+    if not reach.any():  # one place, to which no picture can be fitted
+        x, y = (0, 0) if degrees else (longitude, latitude)
+        drawn |= {"scale": 1, "translate": [300 - x, 300 + y]}
     return drawn, float(np.clip(height / width, *RATIOS))
