@@ -15,7 +15,7 @@ import sumwise as sw
 from sumwise.cli import main
 from sumwise.data.geo import Geometry, of_parquet
 from sumwise.errors import DataError, SettingError
-from sumwise.report.maps import STATES, map_chart, map_of
+from sumwise.report.maps import STATES, map_chart, map_of, map_panel
 
 N = 12
 LINEAR = sw.AggregateRegressor("linear")
@@ -237,6 +237,18 @@ def test_a_learner_draws_a_map_that_it_is_given_and_a_study_points_without_one(t
     with pytest.raises(SettingError, match="there is no map: give one"):
         plain.plot.map("status")
     assert learner.plot.panel("next").to_dict()["layer"]
+
+
+def test_places_that_cannot_be_drawn_are_said_and_the_report_is_made(tmp_path):
+    frame = table().assign(lon=5.0, lat=np.linspace(45, 49, len(table())))
+    frame.loc[3, "lat"] = 455.0
+    sets = sw.Sets.from_frame(frame, by="district", x=["a", "lon", "lat"])
+    study = sw.create_study(tmp_path / "s.db", sets, model=LINEAR)
+    for i in range(4):
+        study.tell(f"d{i}", 10.0 * i)
+    study.report(tmp_path / "r.html")
+    assert "position of the map is (5, 455)" in (tmp_path / "r.html").read_text()
+    assert "(5, 455)" in map_panel(study, "status").words[0]
 
 
 def test_hostile_names_and_right_to_left_names_are_text(tmp_path):
