@@ -263,7 +263,7 @@ def test_one_of_several_studies(path, quick):
     assert "Study 'other' is served" in run(path, "--study", "other", "--no-browser").stderr
 
 
-@pytest.mark.parametrize("places", ["lon", "lon,", "a,b,c", ","])
+@pytest.mark.parametrize("places", ["lon", "lon,", "a,b,c", ",", "a,a"])
 def test_a_map_takes_two_inputs(path, quick, places):
     refused = run(path, "--map", places, "--no-browser")
     assert refused.exit_code == 2

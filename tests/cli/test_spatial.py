@@ -43,7 +43,7 @@ def position_in(study):
     [
         ((), (["lon", "lat"], 3)),
         (("--spatial", "none"), None),
-        (("--spatial", "b,a"), (["b", "a"], 2)),
+        (("--spatial", "b, a"), (["b", "a"], 2)),
         (("--not", "lat"), None),
     ],
 )
@@ -58,7 +58,9 @@ def test_a_study_has_the_position_that_is_there_or_named(tmp_path, table, words,
 def test_what_is_no_position_is_refused(tmp_path, table):
     made = ("init", tmp_path / "s.db", table, "--by", "g", "--spatial")
     said = " ".join(run(*made, "a,c", code=1).output.split())
-    assert "spatial names 'c', which is none of the inputs ['a', 'lat', 'b', 'lon']" in said
+    assert (
+        "spatial names 'c', which is none of the inputs ['a', 'lat', 'b', 'lon']; name two" in said
+    )
     assert "give two inputs' names" in " ".join(run(*made, "a", code=1).output.split())
     assert run(*made, "a,b", "--preset", "paper", code=1)
     assert "leave it out with" in " ".join(

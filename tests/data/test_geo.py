@@ -203,6 +203,9 @@ def test_a_layer_is_named_by_sheet(tmp_path):
         read_table(path, text, Reading(sheet="x"))
 
 
+NESTED = '{"type": "GeometryCollection", "geometries": [' * 20 + "]}" * 20
+
+
 def test_an_id_of_a_feature_is_a_column_and_nested_properties_are_text(tmp_path):
     known = features(["POINT (1 2)"], id="f7")
     known["features"][0]["properties"]["more"] = {"b": [1]}
@@ -227,6 +230,7 @@ def test_an_id_of_a_feature_is_a_column_and_nested_properties_are_text(tmp_path)
         ),
         (json.dumps(features(["POINT (1 2)"])).replace("[1.0, 2.0]", '["x"]'), "feature 1"),
         (json.dumps(features([])), "no rows"),
+        (json.dumps(features([None])).replace("null", NESTED), r"\(it is nested too deeply\)"),
     ],
 )
 def test_bad_geojson_is_refused_with_the_feature(tmp_path, content, words):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from itertools import combinations, pairwise
 
+import altair as alt
 import numpy as np
+import pandas as pd
 import pytest
 import shapely
+import vl_convert
 from shapely.geometry import mapping
 
 from sumwise.data import topology as module
@@ -155,6 +158,19 @@ def test_the_inside_is_at_the_right_on_a_sphere(name, monkeypatch):
         assert area == pytest.approx(share, abs=1e-3)
 
 
+@pytest.mark.parametrize("south", [75, -75])
+def test_parallels_keep_corners_because_great_circles_are_drawn_between_them(south):
+    around = [(x, south) for x in range(-180, 181, 3)]
+    pole = np.copysign(90, south)
+    cap = shapely.Polygon([*around, (180, pole), (-180, pole)])  # as files have Antarctica
+    edge = dense([(-125, 40), (-65, 40), (-65, 49), (-125, 49)])
+    drawn = decoded(topology(geometry([cap, shapely.Polygon(edge)])))
+    shares = [(1 - np.sin(np.radians(75))) / 2, np.diff(np.sin(np.radians([40, 49])))[0] / 12]
+    for found, share in zip(drawn, shares, strict=True):
+        area = spherical_area(np.array(found.geoms[0].exterior.coords)) / (4 * np.pi)
+        assert area == pytest.approx(share, rel=0.02)
+
+
 def test_the_projection_follows_the_extent():
     def projection(*shapes, about=None):
         return topology(geometry(shapes, about)).projection
@@ -171,6 +187,15 @@ def test_the_projection_follows_the_extent():
     assert (arctic["type"], arctic["rotate"][1]) == ("azimuthalEqualArea", -90)
 
 
+@pytest.mark.parametrize(("about", "x"), [(None, 5.0), (PLANE, 500_000.0)])
+def test_a_map_of_one_place_has_it_inside(about, x):
+    place = alt.Chart(pd.DataFrame({"x": [x], "y": [45.0]})).mark_circle(size=50)
+    found = topology(geometry([shapely.Point(x, 45)] * 2, about)).projection
+    drawn = place.encode(longitude="x", latitude="y").project(**found)
+    svg = vl_convert.vegalite_to_svg(drawn.properties(width=600, height=600).to_dict())
+    assert 'transform="translate(300,300)"' in svg
+
+
 def test_what_has_no_area_is_a_dot_and_what_is_empty_is_nothing():
     shapes = [shapely.Point(3, 4), shapely.box(0, 0, 100, 90), None, shapely.Polygon()]
     found = topology(geometry([*shapes, shapely.box(50, 50, 50.01, 50.01)], PLANE))
@@ -179,6 +204,8 @@ def test_what_has_no_area_is_a_dot_and_what_is_empty_is_nothing():
     assert found.middles[0].tolist() == [3, 4]
     assert np.isnan(found.middles[2:4]).all()
     assert found.middles[4] == pytest.approx([50.005, 50.005], abs=1e-2)
+    speck = topology(geometry([shapes[1], shapely.box(50, 50, 50 + 1e-6, 50 + 1e-6)], PLANE))
+    assert (speck.shapes[1], speck.small.tolist()) == (None, [False, True])
     assert topology(geometry([None])).shapes == [None]
     assert topology(geometry([shapely.Point(1, 2)])).small.tolist() == [True]
 
@@ -186,9 +213,10 @@ def test_what_has_no_area_is_a_dot_and_what_is_empty_is_nothing():
 def test_a_self_crossing_polygon_is_drawn_and_odd_coordinates_are_refused_with_their_place():
     bow = shapely.Polygon([(0, 0), (4, 4), (4, 0), (0, 4)])
     assert topology(geometry([bow], PLANE)).shapes[0] is not None
-    broken = bow.wkb[:-8] + np.array([np.inf]).tobytes()
-    with pytest.raises(DataError, match="shape 1: its geometry cannot be used: a coordinate is"):
-        topology(Geometry([bow.wkb, broken], PLANE))
+    for far in (np.inf, 1e308):
+        broken = bow.wkb[:-8] + np.array([far]).tobytes()
+        with pytest.raises(DataError, match="shape 1: its geometry cannot be used: a coordinate"):
+            topology(Geometry([bow.wkb, broken], PLANE))
     with pytest.raises(DataError, match=r"\(5000.0, 46497.6\).*another coordinate system"):
         topology(geometry([shapely.box(500000, 4649776, 500010, 4649790)]))
     with pytest.raises(DataError, match="cut off"):

@@ -199,10 +199,12 @@ def test_a_position_is_what_is_called_so_with_such_values(case):
     assert (found if found is None else ([*found[0]], found[1])) == expected
 
 
-@pytest.mark.parametrize("wrong", ["lon", ("lon",), ("lon", "lat", "z"), 5, True])
+@pytest.mark.parametrize("wrong", ["lon", ("lon",), ("lon", "lat", "z"), ("lon", "lon"), 5, True])
 def test_what_names_no_pair_is_refused(wrong):
     with pytest.raises(sw.SettingError, match=r"spatial is .* give two inputs' names"):
         ModelConfig(spatial=wrong)
+    with pytest.raises(sw.SettingError, match=r"spatial is array"):
+        ModelConfig(spatial=np.array(["lon", "lat"]))
     with pytest.raises(sw.SettingError, match="leave it out with another basis"):
         ModelConfig("linear", spatial=("lon", "lat"))
     with pytest.raises(

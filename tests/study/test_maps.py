@@ -13,8 +13,9 @@ from click.testing import CliRunner
 
 import sumwise as sw
 from sumwise.cli import main
+from sumwise.data.geo import Geometry, of_parquet
 from sumwise.errors import DataError, SettingError
-from sumwise.report.maps import STATES, map_chart, map_of
+from sumwise.report.maps import STATES, map_chart, map_of, map_panel
 
 N = 12
 LINEAR = sw.AggregateRegressor("linear")
@@ -49,6 +50,10 @@ def begin(tmp_path, name="s.db", told=0, by_id="school", **options):
     return study
 
 
+def as_json(frame):
+    return json.loads(frame.to_json())
+
+
 def rows_of(chart):
     shapes = chart.to_dict()["datasets"]["shapes"]["objects"]["shapes"]["geometries"]
     return [shape["properties"] for shape in shapes]
@@ -81,6 +86,25 @@ def test_numbers_are_matched_with_text(tmp_path):
     assert study.map.ids == tuple(range(N))
 
 
+def test_sets_and_individuals_that_are_both_numbered_are_told_apart_by_how_many_there_are(tmp_path):
+    rows = [[[float(i + j)] for j in range(3)] for i in range(N - 2)]
+    frame = pd.DataFrame(
+        {"a": np.concatenate(rows)[:, 0], "set": np.repeat(np.arange(N - 2), 3)}
+    ).assign(row=lambda t: t.index)
+    sets = sw.Sets.from_frame(frame, by="set", x=["a"], id="row")
+    study = sw.create_study(tmp_path / "s.db", sets, model=LINEAR)
+    said = study.add_map(districts().assign(code=range(N)), "code")  # two are outside of the study
+    assert "those of sets: 10 of 10 have one. 2 shapes belong to none of them: 10, 11." in said
+    plots = geopandas.GeoDataFrame(frame, geometry=squares(len(frame)), crs=25832)
+    assert "those of individuals: 30 of 30 have one" in study.add_map(plots, "row")
+
+
+def test_an_empty_geometry_is_no_shape(tmp_path):
+    shapes = [None, shapely.Polygon(), *districts().geometry[2:]]
+    said = begin(tmp_path).add_map(districts().set_geometry(shapes, crs=25832), "code")
+    assert said.endswith("10 of 12 have one. Without a shape: d0, d1.")
+
+
 def test_a_geodataframe_of_the_individuals_themselves_is_taken_row_by_row(tmp_path):
     frame = table().sample(frac=1, random_state=1)
     gdf = geopandas.GeoDataFrame(frame, geometry=squares(len(frame)), crs=25832)
@@ -100,6 +124,13 @@ def test_a_geodataframe_of_the_individuals_themselves_is_taken_row_by_row(tmp_pa
         (lambda g: g.set_crs(4326, allow_override=True), "code", "degrees of longitude"),
         (lambda g: pd.DataFrame({"code": g.code}), "code", "the map is DataFrame; give the path"),
         (lambda g: "no.geojson", "code", "there is no file no.geojson"),
+        (lambda g: "no.shp", "code", r"no.shp is not GeoJSON.*Convert it, such as with geopandas"),
+        (lambda g: g.geometry, "code", "the map has no column 'code'"),
+        (lambda g: g, 5, "the map has no column '5'"),
+        (lambda g: g[:0], "code", "the map has no geometries"),
+        (lambda g: {"type": "FeatureCollection", "features": []}, "code", "has no geometries"),
+        (lambda g: g.set_geometry([shapely.Polygon()] * N), "code", "all geometries of the map"),
+        (lambda g: as_json(g.assign(code="d1")), "code", "feature 2: .* as in the map, feature 1"),
     ],
 )
 def test_a_map_that_cannot_be_is_refused_in_words(tmp_path, change, map_id, said):
@@ -208,6 +239,18 @@ def test_a_learner_draws_a_map_that_it_is_given_and_a_study_points_without_one(t
     assert learner.plot.panel("next").to_dict()["layer"]
 
 
+def test_places_that_cannot_be_drawn_are_said_and_the_report_is_made(tmp_path):
+    frame = table().assign(lon=5.0, lat=np.linspace(45, 49, len(table())))
+    frame.loc[3, "lat"] = 455.0
+    sets = sw.Sets.from_frame(frame, by="district", x=["a", "lon", "lat"])
+    study = sw.create_study(tmp_path / "s.db", sets, model=LINEAR)
+    for i in range(4):
+        study.tell(f"d{i}", 10.0 * i)
+    study.report(tmp_path / "r.html")
+    assert "position of the map is (5, 455)" in (tmp_path / "r.html").read_text()
+    assert "(5, 455)" in map_panel(study, "status").words[0]
+
+
 def test_hostile_names_and_right_to_left_names_are_text(tmp_path):
     hostile = "</script><img src=x onerror=alert(1)>"
     frame = table().replace({"district": {"d0": hostile, "d1": "ירושלים"}})
@@ -250,6 +293,18 @@ def test_the_shell_begins_with_a_map_adds_one_and_draws(tmp_path):
     assert run("init", db, data, *own, "--map-id", "code").exit_code == 2
 
 
+def test_a_map_that_cannot_be_drawn_yet_is_not_stored(tmp_path):
+    shapes, study = tmp_path / "m.gpkg", begin(tmp_path)
+    districts().to_file(shapes)
+    given = "map", tmp_path / "s.db", "--map", shapes, "--map-id", "code", "-o", tmp_path / "m.svg"
+    refused = run(*given)
+    assert (refused.exit_code, "nothing is predicted yet" in refused.output) == (1, True)
+    assert study.map is None
+    study.tell("d1", 5.0)
+    assert run(*given).exit_code == 0
+    assert study.map.of == "sets"
+
+
 @pytest.mark.parametrize("ending", ["geojson", "geoparquet"])
 def test_geopandas_reads_predictions_with_their_coordinate_system(tmp_path, ending):
     study = begin(tmp_path, told=5, map=districts(), map_id="code")
@@ -278,6 +333,19 @@ def test_a_coordinate_system_without_its_definition_is_kept_by_its_code(tmp_path
     out = tmp_path / f"p.{ending}"
     assert run("predict", tmp_path / "s.db", "--sets", "-o", out).exit_code == 0
     assert read(out).crs.to_epsg() == 25832
+
+
+def test_a_coordinate_system_that_is_named_or_unknown_stops_nothing(tmp_path):
+    study = begin(tmp_path, told=3)
+    known = as_json(districts())
+    known["crs"] = {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::999999"}}
+    study.add_map(known, "code")
+    out = tmp_path / "p.geoparquet"
+    assert run("predict", tmp_path / "s.db", "--sets", "-o", out).exit_code == 0
+    for name, axes in (("EPSG:25832", ("x", "y")), ("EPSG:4326", ("longitude", "latitude"))):
+        geo = {"crs": name, "encoding": "WKB"}  # GeoParquet has a definition there
+        about = {b"geo": json.dumps({"primary_column": "g", "columns": {"g": geo}}).encode()}
+        assert Geometry([], of_parquet(about)[1]).axes == axes
 
 
 def test_rows_of_a_file_keep_their_shapes(tmp_path):

@@ -316,7 +316,8 @@ def _model(
 
     given = None
     if basis is not None or spatial is not None:
-        place: Any = None if spatial == "none" else "auto" if not spatial else spatial.split(",")
+        named = [part.strip() for part in (spatial or "").split(",")]
+        place: Any = None if spatial == "none" else named if spatial else "auto"
         settings = {"random_state": seed, "outputs": outputs, "spatial": place}
         given = AggregateRegressor(basis or "auto", **settings)
     config, chosen = resolve(given, strategy, seed, preset, outputs=outputs)

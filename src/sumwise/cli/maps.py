@@ -57,9 +57,11 @@ def map_(
     if out is not None:
         check_output(out, force, ENDINGS)
     with address.open() as study, waiting("drawing the map"):
+        if out is not None:  # first: what is refused is not stored
+            chart = fixed(map_chart(map_of(study, map_file, map_id), kind))
         said = None if map_file is None else study.add_map(map_file, map_id, by)
         if out is not None:
-            save(fixed(map_chart(map_of(study), kind)), out.with_suffix(""), [out.suffix.lower()])
+            save(chart, out.with_suffix(""), [out.suffix.lower()])
     show_json({"file": out, "map": said})
     if said is not None:
         show(message(said))

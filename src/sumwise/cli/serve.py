@@ -69,7 +69,7 @@ def serve(
     from sumwise.web.session import PATIENCE
 
     columns = None if places is None else tuple(part.strip() for part in places.split(","))
-    if columns is not None and (len(columns) != 2 or not all(columns)):
+    if columns is not None and (len(columns) != 2 or len({*columns, ""}) != 3):
         said = "name two inputs, longitude first: --map lon,lat"
         raise click.BadParameter(said, param_hint="'--map'")
     with open_study(address.url, address.name, patience=PATIENCE) as study:

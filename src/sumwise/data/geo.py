@@ -32,6 +32,7 @@ TYPES: Final = {
     **{"MultiPolygon": 6, "GeometryCollection": 7},
 }
 DEEPEST: Final = 16  # collections within collections
+FARTHEST: Final = 1e100  # from where on areas overflow
 OF_DEGREES: Final = ("longitude", "latitude")
 OF_PLANE: Final = ("x", "y")
 CODE: Final = "sumwise:code"  # of a coordinate system whose definition the file did not bring
@@ -169,8 +170,8 @@ def _parse(wkb: memoryview, at: int, parts: list[tuple[int, list[np.ndarray]]], 
                 rings.append(xy)
             else:
                 at = _parse(wkb, at, parts, depth + 1)
-    if any(not np.isfinite(xy).all() for xy in rings):
-        raise ValueError("a coordinate is not finite")
+    if any(not (abs(xy) < FARTHEST).all() for xy in rings):
+        raise ValueError("a coordinate is not finite, or beyond all measure")
     if kind <= POLYGON:
         parts.append((kind, [xy for xy in rings if len(xy)]))
     return at
@@ -186,7 +187,8 @@ def to_wkb(geometry: Any, depth: int = 0) -> bytes:
     """A geometry of GeoJSON as WKB, in two dimensions."""
     kind = TYPES.get(geometry["type"])
     if kind is None or depth > DEEPEST:
-        raise ValueError(f"its type is {geometry['type']!r:.40}")
+        what = f"its type is {geometry['type']!r:.40}"
+        raise ValueError(what if kind is None else "it is nested too deeply")
     if kind == COLLECTION:
         return _head(kind, [to_wkb(part, depth + 1) for part in geometry["geometries"]])
     inside = geometry["coordinates"]
@@ -251,9 +253,12 @@ def of_features(known: Any, path: str) -> Layer:
 def _crs_of(known: Mapping[str, Any]) -> dict[str, Any]:
     """The coordinate system that GeoJSON of 2008 names; today's is in degrees."""
     try:
-        name = str(known["crs"]["properties"]["name"])
+        return _crs_called(str(known["crs"]["properties"]["name"]))
     except (KeyError, TypeError):
         return {}
+
+
+def _crs_called(name: str) -> dict[str, Any]:
     found = re.search(r"EPSG\D*([0-9]{4,6})$", name)
     return {} if name.endswith("CRS84") else of_code(found and f"EPSG:{found[1]}")
 
@@ -356,8 +361,10 @@ def of_parquet(metadata: Mapping[bytes, bytes] | None) -> tuple[str, dict[str, A
     try:
         known = json.loads(metadata[b"geo"])
         name = known["primary_column"]
-        about = known["columns"][name]
-        return (name, dict(about)) if about["encoding"] == "WKB" else None
+        about = dict(known["columns"][name])
+        if not isinstance(about.get("crs") or {}, dict):  # its name, and not its definition
+            about |= _crs_called(str(about.pop("crs")))
+        return (name, about) if about["encoding"] == "WKB" else None
     except (ValueError, TypeError, KeyError, RecursionError):
         return None  # a table without geometry
 

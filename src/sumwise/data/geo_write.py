@@ -33,12 +33,13 @@ def _free_name(table: Any) -> str:
 
 
 def _definition(code: str) -> dict[str, Any] | None:
-    """A coordinate system as GeoParquet describes it, where pyproj is there to look it up."""
+    """A coordinate system as GeoParquet describes it, where pyproj is there and knows it."""
     try:
         from pyproj import CRS
-    except ImportError:
+
+        return CRS.from_user_input(code).to_json_dict()
+    except (ImportError, RuntimeError):  # an unknown code is the latter
         return None
-    return CRS.from_user_input(code).to_json_dict()
 
 
 def to_geojson(table: Any, geometry: Geometry) -> str:

@@ -1,7 +1,7 @@
 """Maps: shapes with ids, from a file or a GeoDataFrame, matched to sets or individuals by id.
 
 Ids are compared as text, so 7 and "7" are the same, and "07" is another. Which of both the shapes
-belong to is what more of their ids are found among.
+belong to is where the two lists of ids have more in common, as a share of all in either.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sumwise.data.dialect import Reading
 from sumwise.data.frames import Table, as_frame, listed
 from sumwise.data.geo import Geometry, of_features
 from sumwise.data.sets import Sets
-from sumwise.data.tables import PLAIN, read_table
+from sumwise.data.tables import GEOJSON, GEOPACKAGE, PARQUET, PLAIN, read_table
 from sumwise.data.topology import topology
 from sumwise.errors import DataError
 from sumwise.util.text import count, label, shown
@@ -50,12 +50,12 @@ def read_map(
     each set has as many as individuals.
     """
     table = _table(given, reading)
-    if table.geometry is None:
+    if table.geometry is None or not table.geometry.wkb:
         raise DataError(f"{table.name} has no geometries; give GeoJSON, GeoPackage or GeoParquet")
     columns = _id_columns(table, map_id, sets)
     keys = list(map(_text, table.keys(columns, "given as map_id, --map-id in the shell")))
     known = {SETS: _by_text(sets.ids), INDIVIDUALS: _by_text(_row_ids(sets))}
-    hits = {of: len({*keys} & {*ids}) for of, ids in known.items()}
+    hits = {of: len({*keys} & {*ids}) / len({*keys, *ids}) for of, ids in known.items()}
     of = max(hits, key=lambda of: hits[of])
     if not hits[of]:
         examples = [f"{of} are called {_few(ids)}" for of, ids in known.items() if ids]
@@ -64,22 +64,30 @@ def read_map(
             f"and {' and '.join(examples)}. {_better(table, known)}"
         )
     shapes = table.geometry
-    topology(shapes, table.where)  # refuses what cannot be drawn
+    there = np.isfinite(topology(shapes, table.where).middles).all(axis=1)  # or it refuses
+    if not there.any():
+        raise DataError(f"all geometries of {table.name} are empty; is it the right map?")
     if of == SETS and (order := _in_order(keys, sets)) is not None:
         said = f"{table.name} has a shape for each of {count(len(order), 'individual')}."
         return replace(shapes, wkb=[shapes.wkb[row] for row in order]), said
     _refuse_twice(table, columns, keys)
     ids = tuple(known[of].get(key, key) for key in keys)
+    keys = [key for key, drawn in zip(keys, there, strict=True) if drawn]
     return Map(of, ids, shapes), _said(table.name, of, keys, known[of])
 
 
 def _table(given: Any, reading: Reading) -> Table:
     if isinstance(given, str | Path):
+        if Path(given).suffix.lower() not in (*GEOJSON, GEOPACKAGE, *PARQUET):
+            raise DataError(
+                f"{given} is not GeoJSON, GeoPackage or GeoParquet, by its name. Convert it, such "
+                'as with geopandas.read_file("map.shp").to_file("map.gpkg").'
+            )
         return read_table(Path(given), lambda name: True, reading)
     import pyarrow
 
     name = "the map"
-    if hasattr(given, "geometry") and hasattr(given, "crs") and hasattr(given, "drop"):
+    if hasattr(given, "geometry") and hasattr(given, "crs") and hasattr(given, "columns"):
         column, crs = given.geometry.name, given.crs
         about = {} if crs is None else {"crs": crs.to_json_dict()}
         if crs is None and max(map(abs, given.total_bounds)) > 360:
@@ -99,13 +107,14 @@ def _table(given: Any, reading: Reading) -> Table:
         for key, own in layer.columns.items()
     }
     frame = as_frame(pyarrow.table(texts))
-    return Table(frame, name, f"{name}, feature {{}}".format, True, geometry=layer.geometry)
+    where = [f"{name}, feature {number + 1}" for number in range(len(frame))]
+    return Table(frame, name, where.__getitem__, True, geometry=layer.geometry)
 
 
 def _id_columns(table: Table, wanted: str | Sequence[str] | None, sets: Sets) -> list[str]:
     names, origin = [*map(str, table.frame.columns)], sets.origin
     if wanted:
-        return [wanted] if isinstance(wanted, str) else list(wanted)
+        return list(wanted) if isinstance(wanted, list | tuple) else [str(wanted)]
     own = [[*map(str, origin.by)], [] if origin.id is None else [str(origin.id)], ["set"], ["id"]]
     for columns in own:
         if columns and {*columns} <= {*names}:

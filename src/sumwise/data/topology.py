@@ -4,7 +4,8 @@ Coordinates are rounded to a grid, so the points of a border are the same in bot
 point where borders meet or part stays. Of the others, those go whose triangle with their two
 neighbours is smaller than a pixel (Visvalingam and Whyatt, 1993), many at once: no two side by
 side, and by rules that look the same from both sides of a border, so both sides lose the same
-points. What is left is cut into arcs where borders meet, each stored once.
+points. What is left is cut into arcs where borders meet, each stored once. D3 draws great circles
+between points, so a parallel keeps some of its own.
 
 Rings turn as D3 wants them: on a sphere the inside is at the right of a ring, so shells are
 clockwise, the reverse of GeoJSON. Rings may cross 180° of longitude, and go round a pole.
@@ -97,8 +98,13 @@ class _Rings:
         return step
 
     def triangles(self) -> Float[np.ndarray, " N"]:
-        """The area between each corner and its neighbours: the same from both sides of a border."""
-        return abs(_cross(self.to(self.before), self.to(self.after))) * self.across / 2
+        """The area between each corner and its neighbours: the same from both sides of a border.
+
+        To it is added what lies between a parallel and the great circle that would be drawn.
+        """
+        before, after = self.to(self.before), self.to(self.after)
+        bent = abs(after - before)[:, 0] ** 3 * self.across * np.sqrt(1 - self.across**2)
+        return (abs(_cross(before, after)) / 2 + bent * np.pi / 6 / self.period) * self.across
 
     def whole(self) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, "N 2"]]:
         """For each corner the area of its ring, and the cell of its centroid."""
@@ -143,8 +149,8 @@ def topology(geometry: Geometry, where: Any = "shape {}".format) -> Topology:
             parts = [] if wkb is None else parts_of(wkb)
             own = [rings for kind, rings in parts if kind == POLYGON and rings]
             corners += sum(len(ring) for rings in own for ring in rings)
-            if wkb is not None and not own:
-                middles[number] = centroid(wkb)
+            if wkb is not None:  # a polygon that is smaller than a cell is a dot, too
+                middles[number] = own[0][0][0] if own else centroid(wkb)
         except ValueError as error:
             raise DataError(f"{where(number)}: its geometry cannot be used: {error}") from None
         polygons += [(number, rings) for rings in own]
@@ -375,4 +381,7 @@ def _projection(
         width = height
     else:
         drawn = {"type": "equalEarth", "rotate": [-longitude, 0, 0]}
+    if not reach.any():  # one place, to which no picture can be fitted
+        x, y = (0, 0) if degrees else (longitude, latitude)
+        drawn |= {"scale": 1, "translate": [300 - x, 300 + y]}
     return drawn, float(np.clip(height / width, *RATIOS))

@@ -63,9 +63,10 @@ class ModelConfig:
     spatial: str | tuple[Hashable, Hashable] | None = "auto"
 
     def __post_init__(self) -> None:
-        if self.spatial not in (None, "auto"):
+        if not isinstance(self.spatial, str | None) or self.spatial not in (None, "auto"):
             pair = tuple(self.spatial) if isinstance(self.spatial, tuple | list) else ()
-            if len(pair) != 2 or not isinstance(self.basis, str) or self.basis != "auto":
+            two = len(pair) == 2 and pair[0] != pair[1]
+            if not two or not isinstance(self.basis, str) or self.basis != "auto":
                 said = "give two inputs' names, 'auto' or None; leave it out with another basis"
                 raise SettingError(f"spatial is {self.spatial!r:.80}; {said} than 'auto'")
             object.__setattr__(self, "spatial", pair)

@@ -21,7 +21,7 @@ from sumwise.data.geo import OF_DEGREES, OF_PLANE, Geometry
 from sumwise.data.maps import INDIVIDUALS, SETS, Map, read_map
 from sumwise.data.sets import Sets
 from sumwise.data.topology import Topology, topology
-from sumwise.errors import SettingError
+from sumwise.errors import DataError, SettingError
 from sumwise.learning.learner import ActiveLearner
 from sumwise.report.notebook import fixed
 from sumwise.report.page import Section
@@ -419,7 +419,10 @@ def map_sections(study: Study | ActiveLearner) -> list[Section]:
     """Maps for the report; none where there is nothing to draw a map of."""
     if not has_map(study):
         return []
-    found = map_of(study)
+    try:
+        found = map_of(study)
+    except DataError as error:  # such as a mistyped latitude, which the rest can do without
+        return [Section("Maps", [sentence(error)])]
     first, *others = (
         map_chart(found, show) for show in SHOWS if found.predicted or show == "status"
     )
@@ -436,10 +439,10 @@ def has_map(study: Study | ActiveLearner) -> bool:
 
 def map_panel(study: Study | ActiveLearner, show: str) -> Section:
     """One map with its numbers, for the labelling page; words where nothing is predicted yet."""
-    found = map_of(study)
     try:
+        found = map_of(study)
         chart = map_chart(found, show)
-    except SettingError as error:
+    except (DataError, SettingError) as error:
         return Section("Map", [sentence(error)])
     said = zip(found.names, *_said_of(found), strict=True)
     heads = found.thing, "predicted", "status"

@@ -49,7 +49,8 @@ def find(wanted: Any, names: Sequence[Hashable] | None, inputs: Inputs) -> Posit
         return None
     for name in [each for each in wanted if each not in known]:
         raise SettingError(
-            f"spatial names {name!r:.80}, which is none of the inputs {known!r:.500}"
+            f"spatial names {name!r:.80}, which is none of the inputs {known!r:.500}; name two "
+            "that are numbers"
         )
     starts = [str(name).lower()[:3] for name in wanted]
     called = {*starts} in ({"lon", "lat"}, {"lng", "lat"})
