@@ -68,7 +68,22 @@ def test_wide_tables_scroll_in_their_frame_on_a_phone(chromium, report):
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     table = page.get_by_role("region", name="Every answer")
     assert table.evaluate("(box) => box.scrollWidth > box.clientWidth")
+    why = page.get_by_role("region", name="What to ask next").locator("td:last-child").first
+    assert why.evaluate("(cell) => cell.clientWidth") > 190
     assert quiet(watch)
+    page.close()
+
+
+def test_a_long_outcome_leaves_room_for_the_chart_on_a_phone(chromium, tmp_path):
+    import sumwise as sw
+
+    sets = sw.Sets.from_arrays([[[float(a)]] for a in range(4)])
+    with sw.create_study(tmp_path / "a.db", sets, outcome="W" * 80, seed=0) as study:
+        study.tell_many([0, 1, 2], [1.0, 2.5, 3.0])
+        written = study_page.write(study, tmp_path / "report.html")
+    page, _ = opened(chromium, written, width=390)
+    longest = "Math.max(...[...document.querySelectorAll('.role-axis-title text')].map((t) => "
+    assert page.evaluate(f"{longest}t.getBBox().width))") < 0.65 * 390
     page.close()
 
 

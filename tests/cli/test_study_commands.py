@@ -22,6 +22,7 @@ from pyarrow import parquet
 
 import sumwise as sw
 from sumwise.cli import main
+from sumwise.data.about import About
 from sumwise.learning.status import Status
 from tests.studies import with_wrong_total
 from tests.tables import write_csv
@@ -577,6 +578,12 @@ def test_sentences_of_a_status_speak_in_units_and_per_cent():
     assert "The next 5 answers should bring a typical individual from ±14.6 to ±13.2, and " in text
     assert "and means of sets from ±9.40 to ±7.00; measuring all sets that are left would" in text
     assert "Every individual has noise of its own, estimated at ±11.2" in text
+    weighed = said(about=About(unit="kg"))
+    assert "and the mean of a typical set to within ±9.40 kg (one standard" in weighed
+    assert "and means of sets from ±9.40 to ±7.00 kg; measuring all" in weighed
+    tiny = said(individual_std=3.2e-7, individual_std_after=1e-7)
+    assert "known to within ±3.2e-07, and" in tiny
+    assert "bring a typical individual from ±3.2e-07 to ±1e-07, and" in tiny
     assert "Going on helps: the next 5 answers should reduce the uncertainty of a typical" in text
     assert "hardly helps: the next 5 answers should reduce" in said(individual_std_after=14.59)
     assert "typical individual by less than 1 %." in said(individual_std_after=14.59)

@@ -15,6 +15,7 @@ from sumwise.experiments import scores
 from sumwise.experiments import simulate as experiment
 from sumwise.experiments.datasets import labelled_frame, read_labelled
 from sumwise.experiments.protocol import make_split, seed_of
+from sumwise.experiments.simulation_page import caveats
 
 
 def cli(*words):
@@ -135,7 +136,8 @@ def test_intervals_hold_what_they_promise_where_the_model_is_true():
     ("hours", "said"),
     [
         ([1.0, 2.0], "in the first row of its group"),
-        ([0.0, 0.0], "is 0; a cost is a number above 0"),
+        ([0.0, 0.0], "is 0; a cost is a number above 0, from 1e-100 to 1e\\+100. Correct it"),
+        ([1e308, 1e308], "is 1e\\+308; a cost is a number above 0"),
         ([np.inf, np.inf], "above 0|number"),
     ],
 )
@@ -144,6 +146,23 @@ def test_costs_that_cannot_be_are_refused(frame, hours, said):
     bad.loc[bad.index[bad["town"] == 3][:2], "hours"] = hours
     with pytest.raises(sw.SumwiseError, match=said):
         sw.simulate(bad, cost="hours", methods=["IVR"], **WAY)
+
+
+def test_a_model_that_hardly_learns_is_not_said_to_have_one_totals(frame):
+    noise = frame.assign(income=np.random.default_rng(0).normal(size=len(frame)))
+    found = sw.simulate(noise, methods=["IVR"], cost="hours", **{**WAY, "queries": 1})
+    said = caveats(found.data, found.plan, found.simulation)
+    assert "or these totals are too few; who wins then means little." in said[0]
+
+
+def test_a_bad_cost_in_a_file_is_refused_with_its_line(frame, tmp_path):
+    bad = frame.sample(frac=1.0, random_state=0).reset_index(drop=True)
+    bad.loc[7, "hours"] = -1.0
+    bad.to_csv(tmp_path / "towns.csv", index=False)
+    with pytest.raises(
+        sw.SumwiseError, match=rf"line 9, set '{bad.loc[7, 'town']}': 'hours' is -1"
+    ):
+        read_labelled(tmp_path / "towns.csv", ["town"], WAY["y"], cost="hours")
 
 
 def test_costs_do_not_go_with_designed_pools(frame):

@@ -29,6 +29,15 @@ def test_a_win_on_the_way_that_random_makes_up_saves_nothing():
     assert found.sentences[-1].startswith("By the last measurement Random has caught up")
 
 
+def test_a_win_with_the_last_measurement_is_not_called_made_up_for():
+    errors = made_up({"IVR": -1.0, "Rand": 0.0})
+    errors["IVR"][:, :-1] = errors["Rand"][:, -1:] + 0.1
+    errors["Rand"][:, :-1] += 5.0
+    found = verdict(errors)
+    assert found.outcome == "wins"
+    assert found.sentences[-1].startswith("IVR needs 6 of 6 measurements for the error that Rand")
+
+
 def test_another_strategy_that_is_better_still_is_named():
     found = verdict(made_up({"IVR": -1.0, "MaxN": -2.0, "Rand": 0.0}))
     assert found.headline == "IVR beats Random; the lowest error is that of MaxN"

@@ -143,6 +143,18 @@ def test_where_all_is_measured_means_are_known_and_nothing_is_bought():
     assert "Nothing is left to ask." in status.words
 
 
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_what_would_be_left_of_a_known_mean_is_not_rounding(scale):
+    status = learner_of(scale, n=10).status()
+    assert status.set_std_after == 0.0
+    assert "to ±0" in status.next_buys
+    assert learner_of(scale, n=14).status().set_std == 0.0
+
+
+def test_outputs_too_small_to_square_are_not_called_nan():
+    assert "nan" not in " ".join(learner_of(1e-200).status().words)
+
+
 def test_halving_takes_as_many_sets_as_it_says():
     """Sets of one individual: with nearly all of them, little is left unknown."""
     rng = np.random.default_rng(0)

@@ -52,6 +52,14 @@ def test_of_many_sets_both_ends_and_even_steps_are_drawn_and_it_is_said():
     assert section.words[0].startswith("Of 1,000 sets the 10 highest, the 10 lowest and 20 at even")
 
 
+def test_sets_that_are_all_known_to_be_the_same_have_an_axis_around_them():
+    found = Predictions(np.full(2, 5.0), np.zeros(2), 0.9, ids=("a", "b"), beside={})
+    found.beside["measured"] = np.ma.array([5.0, 5.0])
+    section = groups.by_set(found, np.ones(2), STATUS)
+    low, high = section.charts[0].to_dict()["layer"][1]["encoding"]["x"]["scale"]["domain"]
+    assert low < 5 < high
+
+
 def test_weights_that_add_up_to_nothing_leave_totals():
     found, weight = predictions(4, measured=[1]), np.array([1.0, 0.0, 2.0, -1.0])
     assert (groups.per_individual(found, weight)[0] == found.mean).all()

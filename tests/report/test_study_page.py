@@ -361,6 +361,17 @@ def test_totals_are_compared_per_unit_where_there_is_one(tmp_path, weights, told
     assert chart["layer"][-1]["encoding"]["x"]["title"] == f"answered{per}"
 
 
+def test_individuals_and_sizes_of_sets_are_named_without_a_slip_of_grammar(tmp_path):
+    rng = np.random.default_rng(0)
+    sets = sw.Sets.from_arrays([rng.normal(size=(n, 2)) for n in (4, 3, 5, 1, 1, 1, 1)])
+    settings = {"model": sw.AggregateRegressor("linear"), "individual": "animal"}
+    with sw.create_study(tmp_path / "a.db", sets, **settings) as study:
+        study.tell_many([0, 1, 2], [4.0, 5.0, 6.5])
+        rows = dict(cells_of(sections_of(study_page.page_of(study))["At a glance"]))
+    assert "There are 16 individuals (each is one animal); 3 sets" in rows["What is measured"]
+    assert "Measured sets are larger (4 individuals; usual: 1)," in rows["Checked on answers"]
+
+
 def test_a_model_that_is_no_better_than_the_mean_is_called_so(tmp_path):
     """Outputs that have nothing to do with the inputs."""
     rng = np.random.default_rng(2)

@@ -282,7 +282,7 @@ def _saved(errors: Errors, method: str, scale: Scale) -> str:
     """How soon the strategy is where Random ends."""
     random = errors[RANDOM].mean(axis=0)
     needs, queries = settles(errors[method].mean(axis=0), float(random[-1])), len(random)
-    if needs is None or needs == queries:
+    if needs is None:
         if scale.costs:
             return "In the end Random has caught up: nothing is saved."
         return "By the last measurement Random has caught up: none is saved in the end."

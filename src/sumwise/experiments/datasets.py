@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from sumwise.acquisition.objective import CHEAPEST
 from sumwise.data.dialect import Reading
 from sumwise.data.frames import Table, as_frame, column_names, group_codes, listed
 from sumwise.data.individuals import choose_inputs, read_individuals
@@ -236,10 +237,11 @@ def read_labelled(
     aside |= {} if cost is None else {cost: "given as --cost"}
     found = read_individuals(path, by, x, aside=aside, without=without, reading=reading)
     order = _numbered(found.sets.ids, found.by)
-    group = _enough(found.by_row(np.repeat(order, found.sets.sizes)), found.by, path)
+    in_sets = np.repeat(order, found.sets.sizes)
+    group = _enough(found.by_row(in_sets), found.by, path)
     target = _varying(found.by_row(found.aside[y]), y, path)
     e = None if exposure is None else found.by_row(found.aside[exposure[0]])
-    prices = None if cost is None else _prices(found.by_row(found.aside[cost]), group, cost)
+    prices = None if cost is None else _prices(found.aside[cost], in_sets, cost, found.where)
     data = Dataset(OWN, found.by_row(found.sets.x), target, group, found.sets.recipe, e, prices)
     return Labelled(path.name, found.by, y, found.x, found.left_out, data)
 
@@ -275,27 +277,28 @@ def labelled_frame(
     group = _enough(_numbered(ids, groups)[codes], groups, rows.name)
     made = None if recipe.is_plain else recipe
     e = next(map(rows.numbers, theta), None)
-    prices = None if cost is None else _prices(rows.numbers(cost), group, cost)
+    prices = None if cost is None else _prices(rows.numbers(cost), group, cost, rows.where)
     data = Dataset(OWN, matrix, _varying(target, y, rows.name), group, made, e, prices)
     return Labelled(rows.name, groups, y, taken, left_out, data)
 
 
 def _prices(
-    values: Float[np.ndarray, " N"], group: Int[np.ndarray, " N"], name: str
+    values: Float[np.ndarray, " N"], group: Int[np.ndarray, " N"], name: str, where: Any
 ) -> Float[np.ndarray, " A"]:
     """What measuring each group costs, from a column with the same number in all of its rows."""
-    bad = ~(np.isfinite(values) & (values > 0))
+    bad = ~((values >= CHEAPEST) & (values <= 1 / CHEAPEST))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise DataError(
-            f"row {row + 1}: {name!r:.80} is {values[row]:g}; a cost is a number above 0"
+            f"{where(row)}: {name!r:.80} is {values[row]:g}; a cost is a number above 0, from "
+            f"{CHEAPEST:g} to {1 / CHEAPEST:g}. Correct it, or name another column."
         )
     prices = values[np.unique(group, return_index=True)[1]]
     others = np.flatnonzero(values != prices[group])
     if len(others):
         row = int(others[0])
         raise DataError(
-            f"row {row + 1}: {name!r:.80} is {values[row]:g}, and {prices[group[row]]:g} in the "
+            f"{where(row)}: {name!r:.80} is {values[row]:g}, and {prices[group[row]]:g} in the "
             "first row of its group. A cost is of the whole group; give all its rows the same."
         )
     return prices

@@ -216,7 +216,7 @@ def caveats(table: Labelled, plan: Experiment, simulation: Simulation) -> list[s
     found = {
         f"After the last measurement {best} is off by {show(lowest)}, and the same "
         f"{simulation.usual} for everyone by {show(guess)}. The inputs tell little about the "
-        f"target, or {plan.queries} totals are too few; who wins then means little.": (
+        f"target, or these totals are too few; who wins then means little.": (
             lowest > HARDLY * guess
         ),
         f"{count(plan.splits, 'split')} only, so the intervals are rough; run {comparison.FEW} or "

@@ -38,7 +38,7 @@ from sumwise.model.predict import (
 from sumwise.util.shapes import Float, Int, PerSet
 
 SAMPLE: Final = 2000  # individuals, or sets, that stand for all if there are more
-ROUNDING: Final = 1e-12  # of the variance of a total
+ROUNDING: Final = 1e-12  # of a variance
 STEPS: Final = 5  # of bisection: a number of questions to about 3 %
 
 
@@ -126,7 +126,9 @@ def means(
         owner = np.where(np.isin(np.arange(len(u)), own.row), -1, owner)
     noise = posterior.noise_scale(design) / size
     weight = np.full(len(u), 1 / len(u))
-    return Known(u / size[:, None], (std / size) ** 2, weight, owner, noise)
+    own_noise = _unit(posterior) * noise / size / posterior.noise_precision
+    variance = _but_rounding((std / size) ** 2, own_noise)
+    return Known(u / size[:, None], variance, weight, owner, noise)
 
 
 def after_each(
@@ -146,8 +148,13 @@ def after_each(
     across += mine * known.noise[:, None] / posterior.noise_precision
     among = u @ towards + noise_among(pool, posterior, which) / posterior.noise_precision
     taken = _unit(posterior) * np.cumsum(_one_by_one(among, across) ** 2, axis=1)
-    left = np.maximum(known.variance[:, None] - taken, 0.0)
+    left = _but_rounding(known.variance[:, None] - taken, known.variance[:, None])
     return np.sqrt(known.weight @ np.column_stack([known.variance, left]))
+
+
+def _but_rounding(left: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """What is left of variances, and 0 where that is less than their rounding."""
+    return np.where(left < ROUNDING * of, 0.0, left)
 
 
 def _one_by_one(
@@ -209,7 +216,8 @@ def after_all(
         variance[mine] -= pull * known.noise[mine] / posterior.noise_precision
     half = np.linalg.solve(lower, posterior.root_times(rows).T)
     variance += np.einsum("kn,kn->n", half, half)
-    return float(np.sqrt(_unit(posterior) * (known.weight @ np.maximum(variance, 0.0))))
+    variance = _but_rounding(_unit(posterior) * variance, known.variance)
+    return float(np.sqrt(known.weight @ variance))
 
 
 def to_halve(
@@ -244,8 +252,8 @@ def to_halve(
 
 
 def _unit(posterior: Posterior) -> float:
-    """Squared unit of the outputs."""
-    return float((posterior.output_scale**2).mean())
+    """Squared unit of the outputs; above 0 where that of tiny outputs would not be."""
+    return max(float((posterior.output_scale**2).mean()), 1e-300)
 
 
 def _rows(pool: Pool, gone: Sequence[int]) -> Int[np.ndarray, " n"]:

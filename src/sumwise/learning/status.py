@@ -213,7 +213,8 @@ class Status:
         unit, about = self.about.per_exposure, self.about
         said = f"{self.typical} is known to within {unit(f'±{plain(self.individual_std)}')}"
         if self.set_std is not None:
-            said += f", and the {self.usual} of a typical set to within {within(self.set_std)}"
+            set_std = unit(f"±{plain(self.set_std)}")
+            said += f", and the {self.usual} of a typical set to within {set_std}"
         said += "" if self.per != "unit of exposure" else " per unit of exposure"
         few = "" if self.answers + self.known >= FEW else "; a rough figure with so few answers"
         said = f"{said[0].upper()}{said[1:]} (one standard deviation{few})."
@@ -256,7 +257,8 @@ class Status:
             return f"{said}."
         if self.set_std is not None and self.set_std_after is not None:
             means = "means of sets" if self.usual == "mean" else f"{self.usual}s of sets"
-            said += f", and {means} {from_to(self.set_std, self.set_std_after)}"
+            fall = self.about.per_exposure(from_to(self.set_std, self.set_std_after))
+            said += f", and {means} {fall}"
         if self.individual_std_all is not None and self.individual_std_all < (1 - 1e-6) * after:
             all_of_it = self.about.per_exposure(f"±{plain(self.individual_std_all)}")
             said += f"; measuring all sets that are left would bring {self.typical} to {all_of_it}"
@@ -348,10 +350,6 @@ def plain_percent(share: float) -> str:
     return "less than 1 %" if share < 1 else f"{share:.0f} %"
 
 
-def within(std: float) -> str:
-    return f"±{plain(std)}"
-
-
 def from_to(before: float, after: float) -> str:
     """Two uncertainties with as many digits as show that they differ, but no more than five.
 
@@ -359,7 +357,7 @@ def from_to(before: float, after: float) -> str:
     ('from ±12.0 to ±10.5', 'from ±12.040 to ±12.037', 'from ±0 to ±0')
     """
     for digits in (3, 4, 5):
-        ends = [figure(value, digits).replace(",", "") for value in (before, after)]
+        ends = [plain(value, digits) for value in (before, after)]
         if ends[0] != ends[1]:
             break
     return f"from ±{ends[0]} to ±{ends[1]}"

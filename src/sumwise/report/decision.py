@@ -43,18 +43,18 @@ def at_a_glance(insight: Insight, individuals: int, sizes: tuple[float, float]) 
 def _measured(status: Status, individuals: int) -> str:
     about, kind = status.about, "pool" if status.alone else "set"
     unit = "" if about.unit is None else f", in {about.unit}"
-    pooled = "pools" if status.alone else _many(status.sets, "set")
-    each = "" if about.individual is None else f" (each a {about.individual})"
+    pooled = "pools" if status.alone else count_of(status.sets, "set")
+    each = "" if about.individual is None else f" (each is one {about.individual})"
     is_or_are = "is" if status.answers == 1 else "are"
     waiting = f", {status.open_claims} being measured" if status.open_claims else ""
     return (
         f"The {label(about.title, 80)} of {pooled}{unit}. There are "
-        f"{_many(individuals, 'individual')}{each}; {_many(status.answers, kind)} {is_or_are} "
-        f"measured{waiting}."
+        f"{count_of(individuals, 'individual')}{each}; {count_of(status.answers, kind)} "
+        f"{is_or_are} measured{waiting}."
     )
 
 
-def _many(number: int, thing: str) -> str:
+def count_of(number: int, thing: str) -> str:
     return count(number, thing).replace(str(number), f"{number:,}", 1)
 
 
@@ -69,7 +69,7 @@ def _checked(insight: Insight, measured: float, usual: float) -> str | None:
     how = "Forecasts" if insight.by_forecast else "Predicting each answer from the others,"
     verb = "were typically off" if insight.by_forecast else "the model is typically off"
     larger = (
-        f" Measured sets are larger ({measured:,.6g} individuals where {usual:,.6g} are usual), "
+        f" Measured sets are larger ({measured:,.6g} individuals; usual: {usual:,.6g}), "
         "and easier to predict."
     )
     return (

@@ -112,7 +112,10 @@ def _chart(rows: list[dict[str, Any]], title: str, axis: str) -> Any:
 
     y = alt.Y("set:N", title=None, sort=[row["set"] for row in rows])
     y = y.axis(labelFontSize=12, labelLimit=220, ticks=False, domain=False, labelOverlap=False)
-    x = alt.X("mean:Q", title=axis).scale(zero=False).axis(gridOpacity=0.5, tickCount=6)
+    low, high = min(row["lower"] for row in rows), max(row["upper"] for row in rows)
+    margin = 0.03 * (high - low) or abs(high) or 1.0  # marks do not touch the names
+    x = alt.X("mean:Q", title=axis).axis(gridOpacity=0.5, tickCount=6)
+    x = x.scale(domain=[low - margin, high + margin], nice=False, zero=False)
     colour, shape = channels((alt.Color, alt.Shape), "kind:N", LOOKS)
     tooltip = tooltips(
         ("set:N", "set"),

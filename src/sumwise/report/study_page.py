@@ -24,12 +24,13 @@ from sumwise.learning.propose import Answer
 from sumwise.model.calibration import percent
 from sumwise.model.predict import Predictions, input_columns
 from sumwise.report import decision, groups
+from sumwise.report.decision import count_of
 from sumwise.report.maps import map_sections
 from sumwise.report.page import Section, TextTable, check_folder, page, save_page, versions
 from sumwise.report.panels import LONG, spending, study_panels
 from sumwise.study.storage.records import Event, Snapshot
 from sumwise.study.study import Study
-from sumwise.util.text import NONE, as_given, count, figure, label, moment
+from sumwise.util.text import NONE, as_given, figure, label, moment
 
 MOST: Final = 1000  # rows of a table
 MOST_INPUTS: Final = 6  # columns of individuals' inputs
@@ -134,10 +135,6 @@ def _title(named: str, insight: Insight) -> str:
     if no_better(insight):
         title += f"; no better than guessing the {status.usual}"
     return title
-
-
-def count_of(number: int, thing: str) -> str:
-    return count(number, thing).replace(str(number), f"{number:,}", 1)
 
 
 # --- the finding ----------------------------------------------------------------------------------

@@ -108,15 +108,15 @@ def as_given(value: float) -> str:
     return (number.rstrip("0").rstrip(".") if "." in number else number) + mark + exponent
 
 
-def plain(value: float) -> str:
-    """Three digits, or as many as a whole number has, in the characters that people can type.
+def plain(value: float, digits: int = 3) -> str:
+    """So many digits, or as many as a whole number has, in the characters that people can type.
 
     >>> plain(1199.54), plain(9.4243), plain(0.01234), plain(-3.2e12)
     ('1200', '9.42', '0.0123', '-3.2e+12')
     """
     if not 1e-4 <= abs(value) < 1e9:
-        return f"{value:.3g}"
-    return figure(value).replace(",", "").replace("−", "-")
+        return f"{value:.{digits}g}"
+    return figure(value, digits).replace(",", "").replace("−", "-")
 
 
 def json_ready(value: Any) -> Any:

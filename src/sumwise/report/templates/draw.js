@@ -21,7 +21,8 @@ function fitted(spec, width) {
   const {text = "", subtitle = ""} = spec.title ?? {};
   const title = {...spec.title, text: fold(text, width / 11), subtitle: fold(subtitle, width / 7)};
   const ratio = spec.usermeta?.ratio;
-  return {...spec, title, ...(ratio && {height: Math.min(spec.height, Math.round((width - 28) * ratio))})};
+  const config = {...spec.config, axis: {...spec.config?.axis, titleLimit: 0.6 * width}};
+  return {...spec, title, config, ...(ratio && {height: Math.min(spec.height, Math.round((width - 28) * ratio))})};
 }
 function draw({box, spec}) {
   if (box.childElementCount) return;
