@@ -26,6 +26,7 @@ log c, at most `MOST_SECOND`: where it is large, the expansion says nothing.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -305,10 +306,6 @@ def _working_amounts(y: Numbers, everyone: Numbers, level: float) -> tuple[Numbe
     return np.log(y) - np.log(everyone) - level, np.zeros_like(y)
 
 
-def _both(noise: Numbers, own: Numbers) -> Numbers:
-    return noise + own
-
-
 # functions with names, which can be pickled with a model
 
 
@@ -346,7 +343,7 @@ LIKELIHOODS: Final[Mapping[str, Likelihood]] = {
         growth=_growth_of_counts,
         local=_counts,
         working=_working_counts,
-        variance=_both,
+        variance=operator.add,
         whole=True,
         capped=False,
     ),
@@ -359,7 +356,7 @@ LIKELIHOODS: Final[Mapping[str, Likelihood]] = {
         growth=_growth_of_shares,
         local=_shares,
         working=_working_shares,
-        variance=_both,
+        variance=operator.add,
         whole=True,
         capped=True,
     ),
