@@ -76,6 +76,7 @@ def predict(
         raise click.UsageError("--sets predicts the sets of the study; leave DATA out")
     if by is not None and data is None:
         raise click.UsageError("--by names a column of DATA; name a file as well")
+    has_shapes = out is not None and out.suffix.lower() in ENDINGS
     if out is not None:
         check_output(out, force, (*TABLES, *ENDINGS))
     few = None if out is not None or output.wants_json() else FEW
@@ -86,7 +87,6 @@ def predict(
         else:
             table, rows = None, _write_scan(study, scan, out, level, force)
         measured, about = len(study.answers), _about(study, table, data)
-        has_shapes = out is not None and out.suffix.lower() in ENDINGS
         shapes = _shapes(study, data, of_sets, reading) if has_shapes else None
     if table is not None and not of_sets:
         _warn_of_extrapolation(table)
@@ -101,9 +101,9 @@ def predict(
     else:
         _show(table, rows, measured, level, about)
         given = () if data is None else (str(data), *reading.typed)
-        kind = ("--sets",) if of_sets else ()
+        given += ("--sets",) if of_sets else ()
         target = "predictions.csv" if scan is None else "predictions.parquet"
-        again = address.typed("predict", *given, *kind, "-o", target)
+        again = address.typed("predict", *given, "-o", target)
         output.suggest(f"All {rows} rows, in full:", again)
 
 
