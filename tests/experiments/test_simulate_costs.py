@@ -123,6 +123,7 @@ def test_means_of_groups_and_intervals_are_those_of_the_last_model(frame):
     assert end.measurements == 5
 
 
+@pytest.mark.slow
 def test_intervals_hold_what_they_promise_where_the_model_is_true():
     """60 groups of the test in each of two splits, by two strategies; 90 %, but for luck."""
     frame = towns(300, noise=20.0)

@@ -103,8 +103,7 @@ def predict(
         given = () if data is None else (str(data), *reading.typed)
         given += ("--sets",) if of_sets else ()
         target = "predictions.csv" if scan is None else "predictions.parquet"
-        again = address.typed("predict", *given, "-o", target)
-        output.suggest(f"All {rows} rows, in full:", again)
+        output.suggest(f"All {rows} rows, in full:", address.typed("predict", *given, "-o", target))
 
 
 def _table(
