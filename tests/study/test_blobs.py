@@ -89,6 +89,24 @@ def test_a_large_study_asks_and_tells_without_its_individuals(place, sets):
         assert study.sets.ids == sets.ids
 
 
+def test_nor_does_it_read_them_to_learn_that_totals_are_plain_sums(place, sets):
+    sums = sw.Sets.from_arrays([sets[name].x for name in sets.ids])
+    sw.create_study(place, sums).close()
+    with sw.open_study(place) as study:
+        study.ask()
+        assert study.state.record.about.weights == "sum"
+        assert not is_loaded(study)
+
+
+def test_a_checksum_is_stored_before_what_it_is_of(tmp_path, sets):
+    """SQLite would read all of the content to reach a column behind it."""
+    path = tmp_path / "study.db"
+    sw.create_study(path, sets).close()
+    with closing(sqlite3.connect(path)) as connection:
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(sumwise_files)")]
+    assert columns.index("sha256") < columns.index("content") == len(columns) - 1
+
+
 @pytest.mark.parametrize("strategy", ["AggMI", "IVR", "Var", "MI", "MaxN"])
 def test_pieces_change_no_question_and_no_prediction(tmp_path, sets, strategy, monkeypatch):
     compare(tmp_path, sets, strategy, monkeypatch)

@@ -278,7 +278,7 @@ def _store(
             packed = blobs.pack(sets, prepared, beside, database.folder, pool, said.rules)
         if said.aims:
             packed["aims"] = blobs.pack_aims(said.aims)
-        if said.about != About():
+        if said.about != About() or "index" in packed:  # not to be read off all individuals
             packed["about"] = said.about.pack()
         if said.geometry is not None:
             packed["geometry"] = blobs.pack_geometry(said.geometry)

@@ -38,8 +38,8 @@ files = Table(
     metadata,
     Column("study_id", ForeignKey(studies.c.id), primary_key=True),
     Column("name", Text, primary_key=True),  # "sets" (Parquet), "basis" (NumPy archive)
-    Column("content", LargeBinary, nullable=False),
     Column("sha256", Text, nullable=False),
+    Column("content", LargeBinary, nullable=False),  # last: SQLite reads it all to reach the next
 )
 
 claims = Table(

@@ -43,8 +43,8 @@ def upgrade() -> None:
         "sumwise_files",
         _study(),
         sa.Column("name", sa.Text, primary_key=True),
-        sa.Column("content", sa.LargeBinary, nullable=False),
         sa.Column("sha256", sa.Text, nullable=False),
+        sa.Column("content", sa.LargeBinary, nullable=False),  # in former versions, before sha256
     )
     op.create_table(
         "sumwise_claims",
