@@ -363,7 +363,8 @@ def test_it_passes_the_checks_of_scikit_learn_with_exceptions_that_are_listed(ba
         for status in ("passed", "xfail", "failed")
     }
     assert not by_status["failed"]
-    assert by_status["xfail"] == set(EXCEPTIONS)  # none that would pass is listed
+    there = set(EXCEPTIONS) & {r["check_name"] for r in results}  # not all in each version
+    assert by_status["xfail"] == there  # none that would pass is listed
     assert len(by_status["passed"]) > 40
 
 

@@ -157,7 +157,7 @@ def refuse_ids(keys: Any) -> None:
         if all(any(kind(column.type) for kind in plain) for column in keys.columns):
             return
         ids = ids_of(keys)
-    except (pa.ArrowException, ValueError, OverflowError) as error:
+    except (pa.ArrowException, ValueError, OverflowError, LookupError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise InvalidSetError(
             f"the group columns {', '.join(keys.column_names)} hold values that cannot name a set "
