@@ -100,7 +100,8 @@ async def _invalid(_: Request, error: Any) -> JSONResponse:
 def _complaint(error: Mapping[str, Any]) -> str:
     place = error["loc"][1:2]  # the rest names internal types
     name = str(place[0])[:80] if place else "the body"
-    text = WORDS.get(error["type"])
+    kind = "model_attributes_type" if error["type"] == "missing" and not place else error["type"]
+    text = WORDS.get(kind)  # null is a missing body, in some versions of FastAPI
     if text is None:
         return f"{name}: {str(error['msg']).removeprefix('Value error, ')}"
     return f"{name}: {text.format(**error.get('ctx', {}))}"
