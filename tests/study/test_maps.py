@@ -15,7 +15,7 @@ import sumwise as sw
 from sumwise.cli import main
 from sumwise.data.geo import Geometry, of_parquet
 from sumwise.errors import DataError, SettingError
-from sumwise.report.maps import STATES, map_chart, map_of, map_panel
+from sumwise.report.maps import STATES, map_chart, map_of, map_panel, map_sections
 
 N = 12
 LINEAR = sw.AggregateRegressor("linear")
@@ -237,6 +237,20 @@ def test_a_learner_draws_a_map_that_it_is_given_and_a_study_points_without_one(t
     with pytest.raises(SettingError, match="there is no map: give one"):
         plain.plot.map("status")
     assert learner.plot.panel("next").to_dict()["layer"]
+
+
+def test_the_first_map_of_a_report_is_low_and_the_others_as_high_as_they_are(tmp_path):
+    study = begin(tmp_path, told=4, map=tall(), map_id="code")
+    assert study.plot.map().height > 600
+    (section,) = map_sections(study)
+    first, *others = (chart.height for chart in section.charts)
+    assert first == 400
+    assert min(others) > 600
+
+
+def tall():
+    frame = districts()
+    return frame.set_geometry(frame.geometry.affine_transform([1, 0, 0, 2, 0, 0]))
 
 
 def test_places_that_cannot_be_drawn_are_said_and_the_report_is_made(tmp_path):

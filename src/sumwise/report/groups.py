@@ -20,7 +20,7 @@ from sumwise.util.shapes import Float, Int
 from sumwise.util.text import NONE, as_given, figure, label
 
 MOST: Final = 40  # rows of the chart: the highest quarter, the lowest, and half in between
-MOST_BESIDE_A_MAP: Final = 24
+MOST_BESIDE_A_MAP: Final = 16
 MOST_ROWS: Final = 1000  # of the table
 LONG: Final = 40  # characters of an id in the table
 ROW: Final = 14  # height of a row of the chart

@@ -34,6 +34,7 @@ NEXT: Final = 5  # questions that are numbered
 MOST: Final = 5_000  # shapes
 MOST_PLACES: Final = 50_000  # individuals that are drawn as points without being asked for
 MOST_ROWS: Final = 1_000  # of the table beside a map
+FIRST_HEIGHT: Final = 400  # at most, of a report's first map: what comes first fits two screens
 CLASSES: Final = 6  # of colours, or one or two more
 OUTSIDE: Final = "not in the study"
 OUTSIDE_COLOUR: Final = "#D8DDE2"
@@ -428,6 +429,7 @@ def map_sections(study: Study | ActiveLearner) -> list[Section]:
     )
     for chart in others:
         chart.datasets = {}  # the page has the shapes once
+    first.height = min(first.height, FIRST_HEIGHT)
     return [Section("Maps", found.words, [first, *others])]
 
 
