@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import optimize, stats
+from scipy.linalg import solve_triangular
 
 from sumwise.data.sets import Sets
 from sumwise.model import mixture_algebra, mixture_weights
 from sumwise.model.basis.auto import Hypotheses
 from sumwise.model.design import embed
+from sumwise.model.mixture_algebra import SMALL, inverted
 from sumwise.model.mixture_leave_one_out import interval, leave_one_out
 from sumwise.model.student_quantiles import quantile
 from tests import oracles
@@ -593,3 +595,14 @@ def test_quantiles_of_what_is_known_for_certain_are_that():
     for p in (0.05, 0.95):
         got = quantile(probability, mean, std, 7.0, p)
         assert_allclose(got, mean[0], rtol=1e-12, atol=1e-290)
+
+
+@pytest.mark.parametrize("n", [1, SMALL, SMALL + 1, 97, 130])
+def test_triangular_matrices_are_inverted_by_halves(n):
+    rng = np.random.default_rng(n)
+    rows = rng.normal(size=(3, n, 2 * n)) * np.exp(rng.normal(size=(3, n, 1)))
+    lower = np.linalg.cholesky(rows @ rows.transpose(0, 2, 1))
+    found = inverted(lower.copy())
+    for one, own in zip(lower, found, strict=True):
+        exact = solve_triangular(one, np.eye(n), lower=True)
+        assert_allclose(own, exact, rtol=1e-9, atol=1e-12 * abs(exact).max())

@@ -33,8 +33,9 @@ BLOCK: Final = 4096  # sets per product
 _UNIT: Final = 2.0**-24  # rounding of single precision
 _TINY: Final = 1e-33  # squares below this may underflow in single precision
 HUGE: Final = 1e36  # squares above this may overflow
-_LEFT_OUT: Final = 3e-4  # singular values of Q, in units of the largest
+_LEFT_OUT: Final = 1e-3  # singular values of Q, in units of the largest
 _FAINT: Final = 1e-4  # variances of directions, likewise
+_FAINT_IN_NOISE: Final = 1e-3  # the same where the signal is only a part of what divides
 
 Key = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
 Between = tuple[np.ndarray, np.ndarray]  # one number per set each
@@ -73,23 +74,25 @@ class _Signal(NamedTuple):
     rows: Float[np.ndarray, "r K"]  # of length 1 at most
     unit: float  # v, or 1/λ
     explained: bool  # whether they add up to what is missing from ‖u_a‖²
+    faint: float  # share of v ‖u_a‖² that is left out at most
 
     def between(self, power: PerSet, found: PerSet) -> Between:
         slack = _slack(self.rows) * power + _TINY
-        left, more = (power - found, 0.0) if self.explained else (found, _FAINT * power)
+        left, more = (power - found, 0.0) if self.explained else (found, self.faint * power)
         ends = np.maximum(left - slack, 0.0), np.maximum(left + slack + more, 0.0)
         return ends[0] * self.unit, ends[1] * self.unit
 
 
-def _signal_rows(posterior: Posterior) -> _Signal:
+def _signal_rows(posterior: Posterior, faint: float = _FAINT) -> _Signal:
     variances, directions = posterior.variances, posterior.directions
     most = float(variances.max(initial=0.0))
     if len(directions) == directions.shape[1] and 0 < most < math.inf:
-        kept = variances > _FAINT * most
-        return _Signal(np.sqrt(variances[kept] / most)[:, None] * directions[kept], most, False)
+        kept = variances > faint * most
+        rows = np.sqrt(variances[kept] / most)[:, None] * directions[kept]
+        return _Signal(rows, most, False, faint)
     share = 1 - posterior.hyper.prior_precision * variances
     rows = np.sqrt(np.clip(share, 0.0, 1.0))[:, None] * directions
-    return _Signal(rows, 1 / posterior.hyper.prior_precision, True)
+    return _Signal(rows, 1 / posterior.hyper.prior_precision, True, 0.0)
 
 
 def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | None:
@@ -103,7 +106,7 @@ def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | No
     values, unit = values / values[0], unit_of(posterior) * float(values[0]) ** 2
     used = int((values > _LEFT_OUT).sum())
     left_out = _LEFT_OUT if used < len(values) else 0.0
-    rows, signal = values[:used, None] * axes[:used], _signal_rows(posterior)
+    rows, signal = values[:used, None] * axes[:used], _signal_rows(posterior, _FAINT_IN_NOISE)
     (found, along), power = _squared_projections(pool, rows, signal.rows)
     found = np.sqrt(found)
     length = np.sqrt(power * (1 + _slack(rows[:0])) + _TINY)

@@ -24,6 +24,7 @@ from sumwise.util.shapes import Float, Int
 
 AT_ONCE: Final = 8_000_000  # numbers in a batch of matrices
 ROUNDED: Final = 0.1  # rounding beside noise of 1 from which on rounding is what counts
+SMALL: Final = 48  # rows of matrices that are inverted at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,7 +165,8 @@ def dual(
     log_det = 2 * (
         np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1) + np.log(root).sum(axis=1)
     )
-    white = np.linalg.inv(lower) / root[:, None, :]
+    white = inverted(lower)
+    white /= root[:, None, :]
     flat = white @ totals.z
     weights = np.matmul(white.transpose(0, 2, 1), flat)
     return Solved(
@@ -175,6 +177,17 @@ def dual(
         white,
         None,
     )
+
+
+def inverted(lower: Float[np.ndarray, "k n n"]) -> Float[np.ndarray, "k n n"]:
+    """Lower triangular matrices, inverted in place by halves: a third of the work of others."""
+    n, half = lower.shape[1], lower.shape[1] // 2
+    if n <= SMALL:
+        lower[:] = np.linalg.inv(lower)
+    else:
+        first, last = inverted(lower[:, :half, :half]), inverted(lower[:, half:, half:])
+        lower[:, half:, :half] = -last @ (lower[:, half:, :half] @ first)
+    return lower
 
 
 def _add_noise(inside: Float[np.ndarray, "k n n"]) -> None:
