@@ -104,7 +104,7 @@ def test_a_pool_is_claimed_printed_and_answered_by_keyboard(served, visit, shot)
     expect(page.get_by_text("4 pools measured · 1 being measured")).to_be_visible()
 
 
-@pytest.mark.parametrize("look", ["light", *slow("dark", "phone")])
+@pytest.mark.parametrize("look", slow("light", "dark", "phone"))
 def test_axe_finds_nothing_serious_about_pools(served, visit, shot, axe, look):
     with sw.open_study(served.place.path) as study:
         asked = [study.ask(by="ann"), study.ask(by="bob")]

@@ -90,7 +90,7 @@ def test_every_word_says_mean_with_its_name_unit_and_bounds(
     expect(saved).to_be_visible()
 
 
-@pytest.mark.parametrize("phone", [False, *slow(True)], ids=["desktop", "phone"])
+@pytest.mark.parametrize("phone", slow(False, True), ids=["desktop", "phone"])
 def test_a_share_is_scaled_up_and_can_be_amended(serve, visit, shot, axe, tmp_path, phone):
     place = pupils(tmp_path / "a.db", weights=None)
     page = visit(serve(place), phone=phone)

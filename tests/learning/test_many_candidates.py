@@ -89,6 +89,7 @@ def test_a_pool_of_thousands_takes_no_square_of_the_candidates():
     assert peak < 0.5 * 8 * len(x) ** 2
 
 
+@pytest.mark.slow
 def test_a_batch_does_not_copy_all_candidates_for_each_pool():
     x, model, peaks = drawn(10_000), model_of(), []
     sw.design_pools(x[:300], model, 2)

@@ -50,7 +50,11 @@ def pools(address: Address, held: bool, out: Path | None, force: bool) -> None:
         _write(rows, out, force)
         return
     show_json({"pools": rows})
-    cells = [[row["set"], row["state"], _who(row), _total(row)] for row in rows[-FEW:]]
+    cells = []
+    for row in rows[-FEW:]:
+        who = visible(", ".join(each["id"] for each in row["members"]), 200)
+        total = "" if row["total"] is None else f"{row['total']:.9g}"
+        cells.append([row["set"], row["state"], who, total])
     show_table(("pool", "state", "members", "total"), cells, right=("total",))
     if len(rows) > FEW:
         show(f"The last {FEW} of {len(rows)}; -o FILE or --json lists all.")
@@ -66,14 +70,6 @@ def _states(study: Any) -> dict[Any, dict[str, Any]]:
         for state, group in groups
         for each in group
     }
-
-
-def _who(row: dict[str, Any]) -> str:
-    return visible(", ".join(each["id"] for each in row["members"]), 200)
-
-
-def _total(row: dict[str, Any]) -> str:
-    return "" if row["total"] is None else f"{row['total']:.9g}"
 
 
 def _write(rows: list[dict[str, Any]], out: Path, force: bool) -> None:

@@ -192,7 +192,8 @@ def _dispersion_of_trials(
     """d, and its derivative by η."""
     slope, more = measured.exposure * _sigmoid_slope(eta), np.maximum(1 - 1 / measured.exposure, 0)
     variance, squares = measured.sums(slope), measured.sums(slope**2 * more)
-    turn = _bend(eta, measured.exposure) * (2 * slope * more - measured.spread(squares / variance))
+    turn = slope * (1 - 2 * sigmoid(eta))  # of the slope
+    turn = turn * (2 * slope * more - measured.spread(squares / variance))
     by_eta = alpha[:, None] * turn / measured.spread(variance)
     return alpha[:, None] * squares / variance, by_eta
 
@@ -284,11 +285,6 @@ def _height(
     by = by - trials * v * each(measured.sums(by) / k2)  # θ moves along
     height = 0.5 * np.log(equal / k2) + MOST_SECOND * bounded
     return np.where(inside, height, 0.0), np.where(each(inside[None]), by, 0.0)
-
-
-def _bend(eta: Numbers, trials: Numbers) -> Numbers:
-    """Derivative of the slope of each mean."""
-    return trials * _sigmoid_slope(eta) * (1 - 2 * sigmoid(eta))
 
 
 def _working_counts(y: Numbers, everyone: Numbers, level: float) -> tuple[Numbers, Numbers]:
