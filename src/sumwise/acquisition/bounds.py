@@ -8,12 +8,13 @@ Cauchy–Schwarz. Where all directions are known, as those of a mixture are,
 
     u_aᵀ S u_a = Σ_i v_i (r_iᵀ u_a)²
 
-needs those alone whose v_i is no less than a small share of the largest, v; the others add no more
-than this share of v ‖u_a‖².
+is such a sum as well. Only leading r_i are needed: as they are orthonormal, the others add no less
+than 0 and no more than the largest weight among them times ‖u_a‖² − Σ_i (r_iᵀ u_a)², the part of
+u_a that the leading ones do not see.
 
-The numerator of IVR is ‖Q u_a‖² with Q = V^½ Φ S, and a part that rises with u_aᵀ S u_a. Singular
-vectors below a small singular value σ are left out, so its root errs by at most
-(γ_K ‖Q‖ + σ) ‖u_a‖.
+The numerator of IVR is ‖Q u_a‖² with Q = V^½ Φ S, and a part that rises with u_aᵀ S u_a. Of Q, r_i
+are singular vectors and weights squared singular values, and the root of the sum over the leading
+ones errs by at most γ_K ‖Q‖ ‖u_a‖.
 """
 
 from __future__ import annotations
@@ -33,9 +34,8 @@ BLOCK: Final = 4096  # sets per product
 _UNIT: Final = 2.0**-24  # rounding of single precision
 _TINY: Final = 1e-33  # squares below this may underflow in single precision
 HUGE: Final = 1e36  # squares above this may overflow
-_LEFT_OUT: Final = 1e-3  # singular values of Q, in units of the largest
-_FAINT: Final = 1e-4  # variances of directions, likewise
-_FAINT_IN_NOISE: Final = 1e-3  # the same where the signal is only a part of what divides
+_FAINT: Final = 1e-5  # weights that are left out, in units of the largest
+_FAINT_IN_NOISE: Final = 1e-2  # the same where the signal is only a part of what divides
 
 Key = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
 Between = tuple[np.ndarray, np.ndarray]  # one number per set each
@@ -61,38 +61,60 @@ def squares(pool: Pool) -> PerSet:
 
 def bounds(key: Key, pool: Pool, posterior: Posterior) -> Between:
     """Bounds on the key of each set."""
-    signal = _signal_rows(posterior)
-    (found,), power = _squared_projections(pool, signal.rows)
+    signal = _Signal.of(posterior, _FAINT)
+    (found,), power = _projections(pool, signal.rows)
     low, high = signal.between(power, found)
     noise_scale, beta = posterior.noise_scale(pool.design), posterior.noise_precision
     return key(low, noise_scale, beta), key(high, noise_scale, beta)
 
 
+class _Rows(NamedTuple):
+    """The first of orthonormal rows, by their weights of 1 at most, which descend."""
+
+    rows: Float[np.ndarray, "r K"]
+    weights: Float[np.ndarray, " r"]
+    rest: float  # the largest weight that is left out
+
+    @classmethod
+    def leading(
+        cls, rows: Float[np.ndarray, "R K"], weights: Float[np.ndarray, " R"], faint: float
+    ) -> _Rows:
+        order = np.argsort(-weights)
+        n = int((weights > faint).sum())
+        rest = float(weights[order[n]]) if n < len(order) else 0.0
+        return cls(rows[order[:n]], weights[order[:n]], rest)
+
+    def missing(self, power: PerSet, inside: PerSet) -> PerSet:
+        """What the rows that are left out add at most, where those that are not have `inside`."""
+        slack = _slack(len(self.rows), *self.rows.shape)
+        return self.rest * np.maximum(power - inside + slack * power, 0.0)
+
+
 class _Signal(NamedTuple):
     """Rows whose squared products with u_a add up to u_aᵀ S u_a, or to what is missing from it."""
 
-    rows: Float[np.ndarray, "r K"]  # of length 1 at most
+    rows: _Rows
     unit: float  # v, or 1/λ
     explained: bool  # whether they add up to what is missing from ‖u_a‖²
-    faint: float  # share of v ‖u_a‖² that is left out at most
 
-    def between(self, power: PerSet, found: PerSet) -> Between:
-        slack = _slack(self.rows) * power + _TINY
-        left, more = (power - found, 0.0) if self.explained else (found, self.faint * power)
-        ends = np.maximum(left - slack, 0.0), np.maximum(left + slack + more, 0.0)
-        return ends[0] * self.unit, ends[1] * self.unit
+    @classmethod
+    def of(cls, posterior: Posterior, faint: float) -> _Signal:
+        variances, directions = posterior.variances, posterior.directions
+        most = float(variances.max(initial=0.0))
+        if len(directions) == directions.shape[1] and 0 < most < math.inf:
+            return cls(_Rows.leading(directions, variances / most, faint), most, False)
+        share = np.clip(1 - posterior.hyper.prior_precision * variances, 0.0, 1.0)
+        return cls(
+            _Rows.leading(directions, share, faint), 1 / posterior.hyper.prior_precision, True
+        )
 
-
-def _signal_rows(posterior: Posterior, faint: float = _FAINT) -> _Signal:
-    variances, directions = posterior.variances, posterior.directions
-    most = float(variances.max(initial=0.0))
-    if len(directions) == directions.shape[1] and 0 < most < math.inf:
-        kept = variances > faint * most
-        rows = np.sqrt(variances[kept] / most)[:, None] * directions[kept]
-        return _Signal(rows, most, False, faint)
-    share = 1 - posterior.hyper.prior_precision * variances
-    rows = np.sqrt(np.clip(share, 0.0, 1.0))[:, None] * directions
-    return _Signal(rows, 1 / posterior.hyper.prior_precision, True, 0.0)
+    def between(self, power: PerSet, found: Between) -> Between:
+        weighted, inside = found
+        slack = _slack(float(self.rows.weights.sum()), *self.rows.rows.shape) * power + _TINY
+        low, high = weighted - slack, weighted + slack + self.rows.missing(power, inside)
+        if self.explained:
+            low, high = power - high, power - low
+        return np.maximum(low, 0.0) * self.unit, np.maximum(high, 0.0) * self.unit
 
 
 def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | None:
@@ -100,33 +122,34 @@ def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | No
     phi, weight = targets_of(pool, posterior)
     towards = posterior.times(phi * np.sqrt(weight)[:, None])
     powers, axes = np.linalg.eigh(towards.T @ towards)
-    values, axes = np.sqrt(np.maximum(powers[::-1], 0.0)), axes.T[::-1]
-    if not 1e-150 < values[0] < 1e150:
+    most = float(powers[-1])
+    if not 1e-300 < most < 1e300:
         return None
-    values, unit = values / values[0], unit_of(posterior) * float(values[0]) ** 2
-    used = int((values > _LEFT_OUT).sum())
-    left_out = _LEFT_OUT if used < len(values) else 0.0
-    rows, signal = values[:used, None] * axes[:used], _signal_rows(posterior, _FAINT_IN_NOISE)
-    (found, along), power = _squared_projections(pool, rows, signal.rows)
-    found = np.sqrt(found)
-    length = np.sqrt(power * (1 + _slack(rows[:0])) + _TINY)
-    wide = _gamma(rows) * float(np.linalg.norm(rows)) + left_out
-    off = wide * length + (used + 2) * _UNIT * found + _TINY**0.5
+    rows = _Rows.leading(axes.T, np.maximum(powers / most, 0.0), _FAINT)
+    signal, unit = _Signal.of(posterior, _FAINT_IN_NOISE), unit_of(posterior) * most
+    (found, along), power = _projections(pool, rows, signal.rows)
+    n, n_basis = rows.rows.shape
+    root, length = np.sqrt(found[0]), np.sqrt(power * (1 + _slack(0.0, 0, n_basis)) + _TINY)
+    off = _gamma(n_basis) * math.sqrt(rows.weights.sum()) * length
+    off += (n + 2) * _UNIT * root + _TINY**0.5
+    low, high = np.maximum(root - off, 0.0) ** 2, (root + off) ** 2 + rows.missing(power, found[1])
     noise, squared = posterior.noise(pool.design), unit_of(posterior)
-    least, most = signal.between(power, along)
-    low = unit * np.maximum(found - off, 0.0) ** 2 + squared * of_members(pool, posterior, least)
-    high = unit * (found + off) ** 2 + squared * of_members(pool, posterior, most)
-    return low / (noise + most), high / (noise + least)
+    least, most_of = signal.between(power, along)
+    low = unit * low + squared * of_members(pool, posterior, least)
+    high = unit * high + squared * of_members(pool, posterior, most_of)
+    return low / (noise + most_of), high / (noise + least)
 
 
-def _squared_projections(
-    pool: Pool, *rows: Float[np.ndarray, "r K"]
-) -> tuple[list[PerSet], PerSet]:
-    """Σ_i (row_iᵀ u_a)² of every set for each list of rows, and ‖u_a‖², in one pass."""
+def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
+    """Σ_i w_i (row_iᵀ u_a)², Σ_i (row_iᵀ u_a)² of every set, and ‖u_a‖², in one pass."""
     u = pool.design.u
-    columns = np.ascontiguousarray(np.concatenate(rows).T, dtype=np.float32)
-    ends = np.cumsum([len(each) for each in rows])[:-1]
-    found = [np.zeros(len(u)) for _ in rows]
+    columns = np.concatenate([each.rows for each in parts]).T.astype(np.float32, order="C")
+    ends = np.cumsum([0, *(len(each.rows) for each in parts)])
+    weights = np.zeros((columns.shape[1], 2 * len(parts)), np.float32)
+    for k, each in enumerate(parts):
+        here = slice(ends[k], ends[k + 1])
+        weights[here, 2 * k], weights[here, 2 * k + 1] = each.weights, 1.0
+    found = np.empty((2 * len(parts), len(u)))
     block = np.empty((min(BLOCK, len(u)), u.shape[1]), np.float32)
     along = np.empty((len(block), columns.shape[1]), np.float32)
     for start in range(0, len(u), BLOCK):
@@ -136,20 +159,21 @@ def _squared_projections(
             block[: len(some)] = some
             some = block[: len(some)]
         product = np.matmul(some, columns, out=along[: len(some)])
-        for part, sums in zip(np.split(product, ends, axis=1), found, strict=True):
-            sums[here] = np.einsum("ai,ai->a", part, part)
-    return found, squares(pool)
+        np.square(product, out=product)
+        found[:, here] = (product @ weights).T
+    return list(zip(found[::2], found[1::2], strict=True)), squares(pool)
 
 
-def _gamma(rows: Float[np.ndarray, "r K"]) -> float:
-    """Largest error of a product with one of these rows, in units of both lengths."""
-    n_basis = rows.shape[1]
+def _gamma(n_basis: int) -> float:
+    """Largest error of a product with a row of length 1, in units of both lengths."""
     return (n_basis + 4) * _UNIT / (1 - n_basis * _UNIT)
 
 
-def _slack(rows: Float[np.ndarray, "r K"]) -> float:
-    """κ: largest error of squared products with these rows, and of ‖u‖², in units of ‖u‖²."""
-    n_rows, n_basis = rows.shape
-    gamma, power = _gamma(rows), float(np.einsum("rk,rk->", rows, rows))
+def _slack(power: float, n_rows: int, n_basis: int) -> float:
+    """κ: largest error of squared products whose weights add up to `power`, and of ‖u‖².
+
+    In units of ‖u‖².
+    """
+    gamma = _gamma(n_basis)
     products = 2 * gamma * power**0.5 + gamma**2 * power
     return 1.01 * (products + (n_rows + 2 + n_basis + 2) * _UNIT)
