@@ -14,7 +14,7 @@ import sumwise as sw
 from sumwise.acquisition import batches, screening
 from sumwise.acquisition import bounds as bounding
 from sumwise.acquisition.batches import joint
-from sumwise.acquisition.bounds import bounds, squares, variance_reduction_between
+from sumwise.acquisition.bounds import MANY, bounds, squares, variance_reduction_between
 from sumwise.acquisition.screening import candidates
 from sumwise.acquisition.strategies import ACQUISITIONS, TIE, scores_of
 from sumwise.data.targets import Targets
@@ -30,6 +30,8 @@ KINDS = st.sampled_from(["plain", "collinear", "twins", "one size"])
 @pytest.fixture(autouse=True)
 def screen_everything(monkeypatch):
     monkeypatch.setattr(screening, "SCREENED_FROM", 1)
+    monkeypatch.setattr(screening, "COARSE_FROM", 1)
+    monkeypatch.setattr(screening, "COARSE", 2)
     monkeypatch.setattr(batches, "SHORTLIST", 2)
     monkeypatch.setattr(bounding, "BLOCK", 7)
     monkeypatch.setattr(screening, "SAMPLE", 2)
@@ -295,12 +297,13 @@ def test_bounds_on_drops_of_variance_hold(
         _, posterior, _, _ = from_anywhere(pool, n_seen, scale, beta, rng)
     if not squares(pool).max() * 900 < 1e36:
         return
-    found = variance_reduction_between(pool, posterior)
     scores = scores_of("IVR", pool, posterior, rng)
-    if found is None:
-        return
-    assert (found[0] <= scores * (1 + 1e-9)).all()
-    assert (found[1] >= scores * (1 - 1e-9)).all()
+    for rows in (0, 1, n_basis // 2, MANY):
+        found = variance_reduction_between(pool, posterior, rows)
+        if found is None:
+            return
+        assert (found[0] <= scores * (1 + 1e-9)).all()
+        assert (found[1] >= scores * (1 - 1e-9)).all()
 
 
 @settings(deadline=None)

@@ -36,6 +36,7 @@ _TINY: Final = 1e-33  # squares below this may underflow in single precision
 HUGE: Final = 1e36  # squares above this may overflow
 _FAINT: Final = 1e-5  # weights that are left out, in units of the largest
 _FAINT_IN_NOISE: Final = 1e-2  # the same where the signal is only a part of what divides
+MANY: Final = 2**31  # rows: all that are not faint
 
 Key = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
 Between = tuple[np.ndarray, np.ndarray]  # one number per set each
@@ -69,20 +70,31 @@ def bounds(key: Key, pool: Pool, posterior: Posterior) -> Between:
 
 
 class _Rows(NamedTuple):
-    """The first of orthonormal rows, by their weights of 1 at most, which descend."""
+    """The first of orthonormal rows, by the size of their weights, which is 1 at most."""
 
     rows: Float[np.ndarray, "r K"]
     weights: Float[np.ndarray, " r"]
     rest: float  # the largest weight that is left out
+    diagonal: Float[np.ndarray, " K"] | None = None  # weights of u_k² that are added
 
     @classmethod
     def leading(
-        cls, rows: Float[np.ndarray, "R K"], weights: Float[np.ndarray, " R"], faint: float
+        cls,
+        rows: Float[np.ndarray, "R K"],
+        weights: Float[np.ndarray, " R"],
+        faint: float,
+        most: int = MANY,
+        diagonal: Float[np.ndarray, " K"] | None = None,
     ) -> _Rows:
-        order = np.argsort(-weights)
-        n = int((weights > faint).sum())
-        rest = float(weights[order[n]]) if n < len(order) else 0.0
-        return cls(rows[order[:n]], weights[order[:n]], rest)
+        size = abs(weights)
+        order = np.argsort(-size)
+        n = min(int((size > faint).sum()), most)
+        rest = float(size[order[n]]) if n < len(order) else 0.0
+        return cls(rows[order[:n]], weights[order[:n]], rest, diagonal)
+
+    def slack(self, power: PerSet) -> PerSet:
+        """Largest error of the sum."""
+        return _slack(float(abs(self.weights).sum()), *self.rows.shape) * power + _TINY
 
     def missing(self, power: PerSet, inside: PerSet) -> PerSet:
         """What the rows that are left out add at most, where those that are not have `inside`."""
@@ -91,42 +103,55 @@ class _Rows(NamedTuple):
 
 
 class _Signal(NamedTuple):
-    """Rows whose squared products with u_a add up to u_aᵀ S u_a, or to what is missing from it."""
+    """u_aᵀ S u_a as a sum over rows, beside ‖u_a‖² or weighted squares of single features."""
 
     rows: _Rows
-    unit: float  # v, or 1/λ
-    explained: bool  # whether they add up to what is missing from ‖u_a‖²
+    unit: float
+    whole: bool = False  # whether ‖u_a‖² is added
 
     @classmethod
-    def of(cls, posterior: Posterior, faint: float) -> _Signal:
+    def of(cls, posterior: Posterior, faint: float, most: int = MANY) -> _Signal:
         variances, directions = posterior.variances, posterior.directions
-        most = float(variances.max(initial=0.0))
-        if len(directions) == directions.shape[1] and 0 < most < math.inf:
-            return cls(_Rows.leading(directions, variances / most, faint), most, False)
-        share = np.clip(1 - posterior.hyper.prior_precision * variances, 0.0, 1.0)
-        return cls(
-            _Rows.leading(directions, share, faint), 1 / posterior.hyper.prior_precision, True
-        )
+        largest = float(variances.max(initial=0.0))
+        if len(directions) < directions.shape[1] or not 0 < largest < math.inf:
+            share = np.clip(1 - posterior.hyper.prior_precision * variances, 0.0, 1.0)
+            rows = _Rows.leading(directions, -share, faint, most)
+            return cls(rows, 1 / posterior.hyper.prior_precision, whole=True)
+        weights = variances / largest
+        if most == MANY or (weights > faint).sum() <= most:
+            return cls(_Rows.leading(directions, weights, faint, most), largest)
+        inside = (directions.T * weights) @ directions
+        diagonal = np.clip(np.diagonal(inside), 0.0, 1.0)
+        powers, axes = np.linalg.eigh(inside - np.diag(diagonal))
+        return cls(_Rows.leading(axes.T, powers, faint, most, diagonal), largest)
 
     def between(self, power: PerSet, found: Between) -> Between:
         weighted, inside = found
-        slack = _slack(float(self.rows.weights.sum()), *self.rows.rows.shape) * power + _TINY
-        low, high = weighted - slack, weighted + slack + self.rows.missing(power, inside)
-        if self.explained:
-            low, high = power - high, power - low
+        if self.whole:
+            weighted = power + weighted
+        slack, missing = self.rows.slack(power), self.rows.missing(power, inside)
+        low, high = weighted - slack, weighted + slack + missing
+        if self.whole or self.rows.diagonal is not None:  # weights may be negative
+            low -= missing
         return np.maximum(low, 0.0) * self.unit, np.maximum(high, 0.0) * self.unit
 
 
-def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | None:
-    """Bounds on the IVR of each set; None if nothing can be learned."""
+def variance_reduction_between(
+    pool: Pool, posterior: Posterior, most: int = MANY
+) -> Between | None:
+    """Bounds on the IVR of each set; None if nothing can be learned.
+
+    Args:
+        most: Rows of each of the two sums: with fewer, bounds are wider, and take less time.
+    """
     phi, weight = targets_of(pool, posterior)
     towards = posterior.times(phi * np.sqrt(weight)[:, None])
     powers, axes = np.linalg.eigh(towards.T @ towards)
-    most = float(powers[-1])
-    if not 1e-300 < most < 1e300:
+    largest = float(powers[-1])
+    if not 1e-300 < largest < 1e300:
         return None
-    rows = _Rows.leading(axes.T, np.maximum(powers / most, 0.0), _FAINT)
-    signal, unit = _Signal.of(posterior, _FAINT_IN_NOISE), unit_of(posterior) * most
+    rows = _Rows.leading(axes.T, np.maximum(powers / largest, 0.0), _FAINT, most)
+    signal, unit = _Signal.of(posterior, _FAINT_IN_NOISE, most), unit_of(posterior) * largest
     (found, along), power = _projections(pool, rows, signal.rows)
     n, n_basis = rows.rows.shape
     root, length = np.sqrt(found[0]), np.sqrt(power * (1 + _slack(0.0, 0, n_basis)) + _TINY)
@@ -141,8 +166,11 @@ def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | No
 
 
 def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
-    """Σ_i w_i (row_iᵀ u_a)², Σ_i (row_iᵀ u_a)² of every set, and ‖u_a‖², in one pass."""
-    u = pool.design.u
+    """Σ_i w_i (row_iᵀ u_a)² + Σ_k d_k u_ak² and Σ_i (row_iᵀ u_a)² of every set, and ‖u_a‖².
+
+    The last of the parts alone may have d.
+    """
+    u, diagonal = pool.design.u, parts[-1].diagonal
     columns = np.concatenate([each.rows for each in parts]).T.astype(np.float32, order="C")
     ends = np.cumsum([0, *(len(each.rows) for each in parts)])
     weights = np.zeros((columns.shape[1], 2 * len(parts)), np.float32)
@@ -161,6 +189,8 @@ def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
         product = np.matmul(some, columns, out=along[: len(some)])
         np.square(product, out=product)
         found[:, here] = (product @ weights).T
+        if diagonal is not None:
+            found[-2, here] += np.square(some, out=block[: len(some)]) @ diagonal.astype(np.float32)
     return list(zip(found[::2], found[1::2], strict=True)), squares(pool)
 
 

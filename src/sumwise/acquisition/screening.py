@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.random import Generator
 
-from sumwise.acquisition.bounds import HUGE, Between, bounds, signal_to_noise, squares
+from sumwise.acquisition.bounds import HUGE, MANY, Between, bounds, signal_to_noise, squares
 from sumwise.acquisition.strategies import (
     TIE,
     Acquisition,
@@ -33,6 +33,8 @@ from sumwise.util.shapes import Float, Int, Mask, PerSet
 SCREENED_FROM: Final = 4096  # sets; fewer are cheap to score in full
 SAMPLE: Final = 256  # sets with the highest bounds, scored first to find a good cut
 FEW: Final = 16  # up to one set in 16 is scored in full without a new pass
+COARSE_FROM: Final = 2**15  # sets; for fewer, one pass with all rows takes no longer than two
+COARSE: Final = 20  # rows of a first pass, which mostly leaves a few dozen sets
 # scores that tie are logarithms of up to 1,400, so their keys differ by less than this
 MARGIN: Final = 4e-6
 
@@ -106,15 +108,20 @@ def candidates(
         allowed: At least one set.
         cost: Of measuring each set: the best are those that gain most for it.
     """
-    strategy, n = named(strategy), min(n, int(allowed.sum()))
+    strategy, n, pool = named(strategy), min(n, int(allowed.sum())), with_squares(pool)
     chosen = high = None
     keeps = strategy.key is signal_to_noise and cost is None
     if screens(strategy, pool, posterior):
         if ceiling is not None and keeps:
             high = ceiling.under(posterior)
             chosen = _under_ceiling(pool, posterior, high, allowed, n)
+        given = strategy, pool, posterior, rng, allowed, n, cost
+        if chosen is None and strategy.bounds is not None and len(allowed) >= COARSE_FROM:
+            chosen, high = _within_bounds(*given, rows=COARSE)
+            if chosen is not None and chosen.sum() > len(chosen) // FEW:
+                chosen = None
         if chosen is None:
-            chosen, high = _within_bounds(strategy, pool, posterior, rng, allowed, n, cost)
+            chosen, high = _within_bounds(*given)
     if chosen is None or high is None:  # nothing was screened: a strategy may look at all sets
         positions = np.flatnonzero(allowed)
         scores = scores_of(strategy, pool, posterior, rng)[positions]
@@ -140,11 +147,16 @@ def _within_bounds(
     allowed: Mask,
     n: int,
     cost: PerSet | None,
+    rows: int = MANY,
 ) -> tuple[Mask, PerSet] | tuple[None, None]:
-    """Sets that may be among the best, and bounds for a `Ceiling`; None if there are no bounds."""
+    """Sets that may be among the best, and bounds for a `Ceiling`; None if there are no bounds.
+
+    Args:
+        rows: Of the sums that bound a score; fewer take less time, and leave more sets.
+    """
     found: Between | None = None
     if strategy.bounds is not None:
-        found = strategy.bounds(pool, posterior)
+        found = strategy.bounds(pool, posterior, rows)
     elif strategy.key is not None:
         found = bounds(strategy.key, pool, posterior)
     if found is None:

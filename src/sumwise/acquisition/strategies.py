@@ -54,7 +54,7 @@ class Strategy:
     # Of many sets, bounds from a pass in single precision say which to score in full: bounds on a
     # key that rises with the score and never rises when more is known, or on the score itself.
     key: Key | None = None
-    bounds: Callable[[Pool, Posterior], Between | None] | None = None
+    bounds: Callable[[Pool, Posterior, int], Between | None] | None = None
 
     def __call__(self, pool: Pool, posterior: Posterior, rng: Generator, /) -> PerSet:
         return self.score(pool, posterior, rng)
