@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,8 @@ import numpy as np
 import sumwise as sw
 from benchmarks.embedding import _status
 from benchmarks.peers import fit_ridge
-from benchmarks.report import Row, at_most, faster
+from benchmarks.report import Row, at_most, faster, seconds
+from benchmarks.studies import _cpu_of
 from benchmarks.timing import Times, in_turns, say
 from sumwise.acquisition import batches
 from sumwise.learning import algorithm
@@ -37,6 +39,7 @@ LABELS = (30, 60, 100)
 STRETCH = 10  # questions; about one in seven looks at all sets
 BATCH, BATCH_SETS = 100, 200_000
 PEAK_GB = 2.5
+ANSWERS, FURTHER = 200, 5  # of a study with the defaults
 
 
 def run(full: bool) -> list[Row]:
@@ -49,6 +52,7 @@ def run(full: bool) -> list[Row]:
             rows += _embedding(folder, n_sets)
         rows.append(_peak(folder, sizes[-1]))
         rows += _questions(folder, sizes)
+        rows += _defaults(folder, sizes)
         rows.append(_batch(BATCH_SETS if full else BATCH_SETS // 10))
         if find_spec("distributed") is None:
             note = "Dask is not installed: pip install 'sumwise[dask]'"
@@ -189,12 +193,12 @@ def _peak(folder: Path, n_sets: int) -> Row:
 
 
 def _questions(folder: Path, sizes: tuple[int, ...]) -> list[Row]:
-    rows, seconds = [], []
+    rows, spent = [], []
     for n_sets in sizes:
-        found, spent = _question(folder, n_sets, LABELS if n_sets == sizes[-1] else LABELS[:1])
+        found, first = _question(folder, n_sets, LABELS if n_sets == sizes[-1] else LABELS[:1])
         rows += found
-        seconds.append(spent)
-    slope = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+        spent.append(first)
+    slope = float(np.polyfit(np.log(sizes), np.log(spent), 1)[0])
     size = f"{sizes[0]:,} to {sizes[-1]:,} sets"
     return [*rows, at_most("one question, growth", size, slope, 1.1, "sets^{:.2f}")]
 
@@ -280,6 +284,75 @@ def _check(progress: algorithm.Progress, ask: sw.Ask) -> None:
 
 
 # --- batches --------------------------------------------------------------------------------------
+
+
+def _defaults(folder: Path, sizes: tuple[int, ...]) -> list[Row]:
+    """Studies on files with the default model and strategy: the first question, and the next."""
+    rows: list[Row] = []
+    for n_sets in sizes:
+        say(f"scale: a study of {n_sets:,} sets with the defaults")
+        place, ids, totals = folder / f"{n_sets}.db", *_totals(folder, n_sets)
+        where, model = folder / f"defaults-{n_sets}", sw.AggregateRegressor()
+        design = model.embed(scan_of(folder, n_sets), where, dtype="float32")
+        with sw.create_study(place, design) as made:
+            made.tell_many(ids[:ANSWERS], totals[:ANSWERS])
+            if n_sets < sizes[-1]:
+                _check_first(made, design)
+        command = [sys.executable, "-m", "sumwise", "ask", str(place), "--preview"]
+        bare = statistics.median(_cpu_of([sys.executable, "-c", "pass"])[0] for _ in range(3))
+        first = statistics.median(_cpu_of(command)[0] for _ in range(3)) - bare
+        spent, waited = [], []
+        with sw.open_study(place) as study:
+            for at in range(ANSWERS, len(ids)):
+                study.tell(ids[at], totals[at])
+                cpu, clock = time.process_time(), time.perf_counter()
+                study.propose(1)
+                spent.append(time.process_time() - cpu)
+                waited.append(time.perf_counter() - clock)
+        size, large = f"{n_sets:,} sets, {ANSWERS} answers", n_sets == SIZES[-1]
+        note = "CPU time less that of an interpreter that does nothing."
+        rows.append(
+            at_most("sumwise ask, the defaults", size, first, 4.0, "{:.2f} s", note)
+            if large
+            else Row("sumwise ask, the defaults", size, seconds(first), note=note)
+        )
+        wait = statistics.median(waited)
+        note = f"By the clock; {statistics.median(spent):.2f} s of CPU time."
+        rows.append(
+            at_most("a further question, the defaults", size, wait, 0.5, "{:.2f} s", note)
+            if large
+            else Row("a further question, the defaults", size, seconds(wait), note=note)
+        )
+    return rows
+
+
+def _totals(folder: Path, n_sets: int) -> tuple[list[int], list[float]]:
+    """Sets at random, and totals that the inputs explain in part."""
+    rng = np.random.default_rng(2)
+    ids = rng.permutation(n_sets)[: ANSWERS + FURTHER]
+    x = (
+        np.stack(_columns(folder, n_sets), axis=1)
+        .reshape(n_sets, SET_SIZE, N_INPUTS)[ids]
+        .astype(float)
+    )
+    own = 3 * x[..., 0] + np.sin(6 * x[..., 1]) + x[..., 2] * x[..., 3]
+    totals = (10 + own + rng.normal(0, 0.5, own.shape)).sum(axis=1)
+    return ids.tolist(), totals.tolist()
+
+
+def _columns(folder: Path, n_sets: int) -> list[np.ndarray]:
+    from pyarrow import parquet
+
+    table = parquet.read_table(folder / f"{n_sets}.parquet")
+    return [table[f"x{d}"].to_numpy() for d in range(N_INPUTS)]
+
+
+def _check_first(study: sw.Study, design: sw.Embedded) -> None:
+    """The set that is asked for has the highest score of all, each in double precision."""
+    (asked,) = study.propose(1)
+    scores = sw.score(design, study.model, "IVR")
+    scores[[answer.set_id for answer in study.answers]] = -np.inf
+    assert abs(asked.score - scores.max()) <= 1e-9 * scores.max(), (asked.score, scores.max())
 
 
 def _batch(n_sets: int) -> Row:

@@ -1,15 +1,18 @@
 """Files that are written whole or not at all, locks between processes, checksums."""
 
 import hashlib
+import mmap
 import os
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sumwise.errors import DataError
-from sumwise.util.files import atomic_write, lock, sha256_of, write_file
+from sumwise.util.files import atomic_write, let_go, lock, sha256_of, write_file
 
 
 def test_a_write_that_fails_leaves_what_was_there(tmp_path):
@@ -76,3 +79,21 @@ def test_a_checksum_of_a_missing_file_is_empty(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")
     assert sha256_of(tmp_path / "a") == hashlib.sha256(b"abc").hexdigest()
     assert sha256_of(tmp_path / "b") == sha256_of(tmp_path) == ""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="memory is counted on Linux")
+def test_rows_of_a_mapped_file_take_no_memory_once_they_are_let_go(tmp_path):
+    rows = np.arange(2**22, dtype=np.float64).reshape(2**12, 2**10)  # 32 MB
+    np.save(tmp_path / "u.npy", rows)
+    mapped = np.load(tmp_path / "u.npy", mmap_mode="r").view(np.ndarray)
+
+    def shared():
+        return int(Path("/proc/self/statm").read_text().split()[2]) * mmap.PAGESIZE
+
+    assert mapped.sum() == rows.sum()
+    before = shared()
+    let_go(mapped[7:-7])
+    assert before - shared() > 0.9 * rows.nbytes
+    np.testing.assert_array_equal(mapped, rows)
+    let_go(rows)  # nothing is mapped: nothing happens
+    assert rows[-1, -1] == 2**22 - 1

@@ -28,6 +28,7 @@ import numpy as np
 from sumwise.acquisition.prediction import of_members, targets_of, unit_of
 from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
+from sumwise.util.files import let_go
 from sumwise.util.shapes import Float, PerSet
 
 BLOCK: Final = 4096  # sets per product
@@ -191,6 +192,7 @@ def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
         found[:, here] = (product @ weights).T
         if diagonal is not None:
             found[-2, here] += np.square(some, out=block[: len(some)]) @ diagonal.astype(np.float32)
+        let_go(u[here])
     return list(zip(found[::2], found[1::2], strict=True)), squares(pool)
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import mmap
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Any, Final
+
+import numpy as np
 
 from sumwise.errors import DataError
 
@@ -131,3 +134,15 @@ def parquet_table(content: bytes) -> Any:
 
     file = parquet.ParquetFile(BufferReader(content), pre_buffer=False)
     return file.read(use_threads=False)
+
+
+def let_go(rows: np.ndarray) -> None:
+    """Give back the memory of rows of a mapped file, which stay in the system's cache of files."""
+    whole: Any = rows
+    while isinstance(whole, np.ndarray):
+        whole = whole.base
+    if isinstance(whole, mmap.mmap) and hasattr(whole, "madvise"):
+        begin = rows.ctypes.data - np.frombuffer(whole, np.uint8).ctypes.data
+        first, last = -(-begin // mmap.PAGESIZE), (begin + rows.nbytes) // mmap.PAGESIZE
+        if last > first:
+            whole.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, (last - first) * mmap.PAGESIZE)
