@@ -20,7 +20,9 @@ ones errs by at most γ_K ‖Q‖ ‖u_a‖.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -30,6 +32,7 @@ from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
 from sumwise.util.files import let_go
 from sumwise.util.shapes import Float, PerSet
+from sumwise.util.threads import one_thread
 
 BLOCK: Final = 4096  # sets per product
 _UNIT: Final = 2.0**-24  # rounding of single precision
@@ -37,6 +40,8 @@ _TINY: Final = 1e-33  # squares below this may underflow in single precision
 HUGE: Final = 1e36  # squares above this may overflow
 _FAINT: Final = 1e-5  # weights that are left out, in units of the largest
 _FAINT_IN_NOISE: Final = 1e-2  # the same where the signal is only a part of what divides
+ALONE: Final = 2**14  # sets that are worth a thread of their own
+KEPT: Final = 9 * 10**8  # bytes of a mapped file that stay in memory until the next question
 MANY: Final = 2**31  # rows: all that are not faint
 
 Key = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
@@ -179,20 +184,32 @@ def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
         here = slice(ends[k], ends[k + 1])
         weights[here, 2 * k], weights[here, 2 * k + 1] = each.weights, 1.0
     found = np.empty((2 * len(parts), len(u)))
-    block = np.empty((min(BLOCK, len(u)), u.shape[1]), np.float32)
-    along = np.empty((len(block), columns.shape[1]), np.float32)
-    for start in range(0, len(u), BLOCK):
-        here = slice(start, min(start + BLOCK, len(u)))
-        some = u[here]
-        if some.dtype != np.float32:
-            block[: len(some)] = some
-            some = block[: len(some)]
-        product = np.matmul(some, columns, out=along[: len(some)])
-        np.square(product, out=product)
-        found[:, here] = (product @ weights).T
-        if diagonal is not None:
-            found[-2, here] += np.square(some, out=block[: len(some)]) @ diagonal.astype(np.float32)
-        let_go(u[here])
+
+    def look(span: range) -> None:
+        block = np.empty((min(BLOCK, len(u)), u.shape[1]), np.float32)
+        along = np.empty((len(block), columns.shape[1]), np.float32)
+        for start in span:
+            here = slice(start, min(start + BLOCK, len(u)))
+            some = u[here]
+            if some.dtype != np.float32:
+                block[: len(some)] = some
+                some = block[: len(some)]
+            product = np.matmul(some, columns, out=along[: len(some)])
+            np.square(product, out=product)
+            found[:, here] = (product @ weights).T
+            if diagonal is not None:
+                squared = np.square(some, out=block[: len(some)])
+                found[-2, here] += squared @ diagonal.astype(np.float32)
+            if here.stop * u.strides[0] > KEPT:
+                let_go(u[here])
+
+    n_threads = min(os.cpu_count() or 1, len(u) // ALONE)
+    if n_threads < 2:
+        look(range(0, len(u), BLOCK))
+    else:
+        spans = [range(i * BLOCK, len(u), n_threads * BLOCK) for i in range(n_threads)]
+        with one_thread(), ThreadPoolExecutor(n_threads) as threads:
+            list(threads.map(look, spans))
     return list(zip(found[::2], found[1::2], strict=True)), squares(pool)
 
 

@@ -34,7 +34,7 @@ SCREENED_FROM: Final = 4096  # sets; fewer are cheap to score in full
 SAMPLE: Final = 256  # sets with the highest bounds, scored first to find a good cut
 FEW: Final = 16  # up to one set in 16 is scored in full without a new pass
 COARSE_FROM: Final = 2**15  # sets; for fewer, one pass with all rows takes no longer than two
-COARSE: Final = 20  # rows of a first pass, which mostly leaves a few dozen sets
+COARSE: Final = 40  # rows of a first pass, which mostly leaves a few dozen sets
 # scores that tie are logarithms of up to 1,400, so their keys differ by less than this
 MARGIN: Final = 4e-6
 
@@ -120,6 +120,8 @@ def candidates(
             chosen, high = _within_bounds(*given, rows=COARSE)
             if chosen is not None and chosen.sum() > len(chosen) // FEW:
                 chosen = None
+            elif chosen is not None and chosen.sum() > max(n, SCREENED_FROM // FEW):
+                chosen[chosen] = _again(strategy, pool, posterior, rng, chosen, n, cost)
         if chosen is None:
             chosen, high = _within_bounds(*given)
     if chosen is None or high is None:  # nothing was screened: a strategy may look at all sets
@@ -174,6 +176,23 @@ def _within_bounds(
         ranked = per_cost(strategy, scores, None if cost is None else cost[top])
         cut = max(cut, _nth_largest(ranked, n))
     return allowed & (high >= cut - MARGIN * abs(cut)), posterior.noise_precision * high
+
+
+def _again(
+    strategy: Strategy,
+    pool: Pool,
+    posterior: Posterior,
+    rng: Generator,
+    chosen: Mask,
+    n: int,
+    cost: PerSet | None,
+) -> Mask:
+    """Which of the chosen sets may be among the best by bounds from all rows."""
+    some = replace(pool, design=pool.design.rows(chosen), square=squares(pool)[chosen])
+    everyone = np.ones(len(some.design), dtype=bool)
+    own = None if cost is None else cost[chosen]
+    finer, _ = _within_bounds(strategy, some, posterior, rng, everyone, n, own)
+    return everyone if finer is None else finer
 
 
 def _under_ceiling(
