@@ -171,7 +171,8 @@ def _within_bounds(
     low[~allowed] = -np.inf
     cut = _nth_largest(low, n)
     if strategy.bounds is not None:  # these are wide where there is little noise
-        top = np.argsort(np.where(allowed, high, -np.inf))[-min(max(SAMPLE, n), allowed.sum()) :]
+        some = min(max(SAMPLE, n), int(allowed.sum()))
+        top = np.argpartition(np.where(allowed, high, -np.inf), -some)[-some:]
         _, scores = _scored(strategy, pool, posterior, rng, top)
         ranked = per_cost(strategy, scores, None if cost is None else cost[top])
         cut = max(cut, _nth_largest(ranked, n))
