@@ -61,7 +61,7 @@ def test_a_set_is_claimed_answered_and_another_skipped_by_keyboard(server, visit
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.matches('dialog *, body')")
     page.keyboard.press("Escape")
-    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert page.evaluate("document.querySelector('dialog')") is None  # keys pressed now are heard
     assert page.evaluate(HERE)["text"] == f"Skip… {other}"
     page.keyboard.press("Enter")
     page.keyboard.type("no records")

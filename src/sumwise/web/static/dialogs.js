@@ -14,19 +14,18 @@ export function modal(title, content, { name = "", light = true } = {}) {
   const back = document.activeElement;
   const head = h("h2", { id, tabindex: "-1" }, title);
   const dialog = h("dialog", { "aria-labelledby": id, class: name }, head);
-  let result = null;
-  const done = new Promise((resolve) => {
-    dialog.addEventListener("close", () => {
-      dialog.remove();
-      follow();
-      refocus(back);
-      resolve(result);
-    });
-  });
+  let finish;
+  const done = new Promise((resolve) => (finish = resolve));
+  // at once: the event "close" comes later, and keys pressed meanwhile would be lost
   const close = (value = null) => {
-    result = value;
+    if (!dialog.isConnected) return;
     dialog.close();
+    dialog.remove();
+    follow();
+    refocus(back);
+    finish(value);
   };
+  for (const over of ["cancel", "close"]) dialog.addEventListener(over, (event) => event.target === dialog && close());
   dialog.append(...content(close));
   // a click beside it closes it, unless something may be typed, or it began inside (selecting text)
   let outside = false;
