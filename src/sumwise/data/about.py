@@ -97,10 +97,15 @@ class About:
 
     @property
     def title(self) -> str:
-        """The same of what, such as "mean maths score" or "count of deaths"."""
+        """The same of what, such as "mean maths score" or "count of deaths".
+
+        >>> About(outcome="mean temperature", weights="mean").title
+        'mean temperature'
+        """
         what = "successes" if self.outcome is None and self.outputs == "shares" else self.outcome
-        of = "of " if self.is_whole else ""
-        return self.word if what is None else f"{self.word} {of}{what}"
+        if what is None or what.lower().startswith(f"{self.word} "):
+            return what or self.word
+        return f"{self.word} {'of ' if self.is_whole else ''}{what}"
 
     @property
     def is_whole(self) -> bool:
