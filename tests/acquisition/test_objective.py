@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -271,6 +273,18 @@ def test_it_says_stop_when_more_questions_no_longer_pay(tmp_path):
     assert any("You may stop" in line for line in study.status().words)
     study.close()
     assert len(y) == len(truth)
+
+
+def test_the_advice_says_whose_uncertainty_falls_and_in_which_unit(tmp_path):
+    """The sentence before it gives that with noise, which falls by another number."""
+    sets, _, y_bar = smooth_problem()
+    said = {"unit": "points", "individual": "school", "strategy": "IVR"}
+    with sw.create_study(tmp_path / "s.db", sets, enough=0.5, **said) as study:
+        asked = study.ask().set_id
+        study.tell(asked, float(y_bar[sets.position(asked)]))
+        advice = study.status().advice
+    whose = "the uncertainty of a typical school, apart from its own noise, by"
+    assert re.search(rf"{whose} (only )?[\d.]+ points \(your threshold: 0.500 points\)", advice)
 
 
 def test_without_a_threshold_or_an_answer_nothing_is_said_of_stopping(tmp_path):

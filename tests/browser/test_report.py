@@ -87,6 +87,21 @@ def test_a_long_outcome_leaves_room_for_the_chart_on_a_phone(chromium, tmp_path)
     page.close()
 
 
+def test_long_names_of_sets_leave_the_title_inside_the_chart_on_a_phone(chromium, tmp_path):
+    import sumwise as sw
+
+    names = [f"the district of the upper valley {a}" for a in range(4)]
+    sets = sw.Sets.from_arrays([[[float(a)]] for a in range(4)], ids=names)
+    with sw.create_study(tmp_path / "a.db", sets, outcome="pass rate", seed=0) as study:
+        study.tell_many(names[:3], [1.0, 2.5, 3.0])
+        written = study_page.write(study, tmp_path / "report.html")
+    page, _ = opened(chromium, written, width=390)
+    ends = "(e) => e.getBoundingClientRect().right"
+    title = page.locator("svg.marks .role-title-text text").evaluate(ends)
+    assert title <= page.locator("figure").first.evaluate(ends)
+    page.close()
+
+
 def test_what_is_closed_is_not_printed(chromium, report):
     page, _ = opened(chromium, report)
     page.emulate_media(media="print")

@@ -48,6 +48,20 @@ def url(tmp_path):
     return path
 
 
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("n,1\nn,2\ns,3\ns,4\n", "2 sets of 2 individuals each (4 in all)"),
+        ("n,1\nn,2\n", "1 set of 2 individuals (2 in all)"),
+        ("n,1\ns,3\ns,4\n", "2 sets of 1 to 2 individuals (3 in all)"),
+    ],
+)
+def test_the_sizes_of_sets_are_one_number_where_they_are_the_same(tmp_path, rows, said):
+    (tmp_path / "data.csv").write_text(f"g,a\n{rows}")
+    made = run("init", tmp_path / "s.db", tmp_path / "data.csv", "--by", "g", "--x", "a")
+    assert said in " ".join(made.stdout.split())
+
+
 # --- text of users --------------------------------------------------------------------------------
 
 

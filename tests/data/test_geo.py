@@ -220,8 +220,8 @@ def test_an_id_of_a_feature_is_a_column_and_nested_properties_are_text(tmp_path)
     [
         ("{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ("[1]", "no FeatureCollection"),
-        ('{"type": "Feature"}', "no FeatureCollection"),
+        ("[1]", "not a FeatureCollection"),
+        ('{"type": "Feature"}', "not a FeatureCollection"),
         ('{"type": "FeatureCollection", "features": [3]}', "feature 1 is not as GeoJSON"),
         ('{"type": "FeatureCollection", "features": [{}]}', "'properties' is missing"),
         (

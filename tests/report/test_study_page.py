@@ -416,3 +416,19 @@ def test_an_answer_that_comes_in_meanwhile_is_in_all_of_the_page(tmp_path, probl
         text = study_page.page_of(study)
     assert Elements(text).texts["h1"] == ["study: 5 of 40 sets measured"]
     assert len(cells_of(sections_of(text)["Every answer"])) == 5
+
+
+def test_names_from_right_to_left_leave_what_stands_beside_them_in_place(tmp_path):
+    """Otherwise "حلب: 12 where 10" is drawn with the number before the name."""
+    names = ["حلب", "דן", "غزة 5", "north", "south", "east", "west"]
+    sets = random_sets([2] * 7, np.random.default_rng(0), ids=names)
+    model = sw.AggregateRegressor("linear")
+    with sw.create_study(tmp_path / "a.db", sets, model=model) as study:
+        for number, name in enumerate(names[2:6]):
+            study.tell(name, 3.0 + number)
+        text = study_page.page_of(study)
+    rows = re.findall(r"<tr><td><strong>(.*?)</strong></td><td>(.*?)</td>", text)
+    following = dict(rows)["Measure next"]
+    assert sorted(following.rstrip(".").split(", ")) == sorted(
+        ["\u2068حلب\u2069", "\u2068דן\u2069", "west"]
+    )

@@ -203,6 +203,14 @@ def test_a_map_shows_group_means_their_errors_and_what_comes_next(tmp_path):
     ]
 
 
+def test_what_is_read_aloud_of_a_shape_names_no_field_of_ours(tmp_path):
+    """A reader for the blind is given the title of each channel, or else the name of its field."""
+    with begin(tmp_path, map=districts(), map_id="code", told=5) as study:
+        drawn = map_chart(map_of(study)).to_dict()["layer"][0]["encoding"]
+    titles = [drawn["color"]["title"], *(each["title"] for each in drawn["tooltip"])]
+    assert titles == ["prediction", "set", "predicted", "status"]
+
+
 def test_classes_hold_the_values_that_their_words_say(tmp_path):
     study = begin(tmp_path, told=6, map=districts(), map_id="code")
     found = map_of(study)

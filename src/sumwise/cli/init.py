@@ -578,6 +578,9 @@ def _made(made: Individuals, name: str, url: str, weights: str, strategy: str, a
             f"{about.word}."
         )
     sizes, column = made.sets.sizes, visible(weights, 40)
+    span = count(sizes.max(), "individual")
+    same = f"{span} each" if len(sizes) > 1 else span
+    span = same if sizes.min() == sizes.max() else f"{sizes.min()} to {span}"
     measured = {"sum": "its sum", "mean": "its mean"}.get(weights, f"its sum weighted by {column}")
     if about.outputs != "numbers":
         of = {"shares": f"trials by {column}"}.get(about.outputs, f"exposure by {column}")
@@ -585,6 +588,6 @@ def _made(made: Individuals, name: str, url: str, weights: str, strategy: str, a
         measured = f"its {about.title}; {alike if weights == 'sum' else of}"
     return (
         f"Study '{visible(name)}' in {message(url)}: {count(len(made.sets), 'set')} of "
-        f"{sizes.min()} to {sizes.max()} individuals ({sizes.sum()} in all), "
+        f"{span} ({sizes.sum()} in all), "
         f"{count(len(made.x), 'input')}, strategy {strategy}. Measuring a set gives {measured}."
     )

@@ -230,7 +230,7 @@ def of_features(known: Any, path: str) -> Layer:
             raise TypeError
     except (TypeError, KeyError) as error:
         raise DataError(
-            f"{path} is JSON, and no FeatureCollection of GeoJSON; only that is a table"
+            f"{path} is JSON but not a FeatureCollection of GeoJSON; only that can be read"
         ) from error
     rows, wkb = [], []
     for number, feature in enumerate(features):

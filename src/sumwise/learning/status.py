@@ -77,7 +77,8 @@ class Status:
     @property
     def improvement(self) -> float:
         """How much less uncertain predictions should be (standard deviation, in units of the
-        outputs) once open claims and the next questions are answered."""
+        outputs, noise of individuals left out) once open claims and the next questions are
+        answered."""
         return max(0.0, self.mean_variance**0.5 - self.mean_variance_after**0.5)
 
     @property
@@ -270,9 +271,11 @@ class Status:
         if self.stop is None or self.enough is None or not self.coming:
             return None
         start, only = ("You may stop", "only ") if self.stop else ("Keep going", "")
+        less, enough = map(self.about.per_exposure, map(plain, (self.improvement, self.enough)))
+        noise = ", apart from its own noise," if self.outputs == "numbers" else ""
         return (
-            f"{start}: {self.coming} should reduce uncertainty by {only}{plain(self.improvement)} "
-            f"(your threshold: {plain(self.enough)})."
+            f"{start}: {self.coming} should reduce the uncertainty of {self.typical}{noise} by "
+            f"{only}{less} (your threshold: {enough})."
         )
 
     @property

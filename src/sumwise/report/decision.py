@@ -5,6 +5,8 @@ Its figures are those of `Status`; information, scores and variances are in the 
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Hashable
 from typing import Final
 
 from sumwise.learning.insight import Insight
@@ -110,12 +112,20 @@ def _to_check(insight: Insight) -> str | None:
         return status.to_check
     far = max(insight.compared, key=lambda row: abs(row.z))
     return (
-        f"No answer looks wrong. The most surprising is {label(far.set_id)}: "
+        f"No answer looks wrong. The most surprising is {_named(far.set_id)}: "
         f"{as_given(far.answer)} where {figure(far.predicted)} ± {figure(far.std)} was expected "
         "without it."
     )
 
 
 def _next(insight: Insight) -> str | None:
-    named = [label(asked.set_id) for asked in insight.next_questions[:MOST_NAMED]]
+    named = [_named(asked.set_id) for asked in insight.next_questions[:MOST_NAMED]]
     return f"{', '.join(named)}." if named else None
+
+
+def _named(set_id: Hashable) -> str:
+    """The label of a set, in isolation where it is written from right to left: the commas and
+    numbers after it would otherwise be read as part of it, and be drawn before it."""
+    text = label(set_id)
+    leftward = any(unicodedata.bidirectional(each) in ("R", "AL") for each in text)
+    return f"\N{FIRST STRONG ISOLATE}{text}\N{POP DIRECTIONAL ISOLATE}" if leftward else text

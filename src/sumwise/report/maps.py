@@ -314,7 +314,7 @@ def map_chart(found: Drawn, show: str = "prediction") -> Any:
         "symbolOpacity": 1,
     }
     legend = alt.Legend(title=None, labelLimit=240, labelFontSize=12.5, **look)
-    colour = alt.Color(f"properties.{show}:N", legend=legend)
+    colour = alt.Color(f"properties.{show}:N", title=show, legend=legend)  # read aloud
     colour = colour.scale(domain=list(looks), range=list(looks.values()))
     heads = ("name", found.thing), ("said", "predicted"), ("fate", "status")
     tooltip = tooltips(*((f"properties.{name}:N", title) for name, title in heads))

@@ -91,8 +91,7 @@ def finish(chart: Any, title: str, subtitle: Sequence[str], *, height: int, wide
         padding={"left": 12, "right": 16, "top": 12, "bottom": 12},
     )
     fonts = {"labelFontSize": 13, "titleFontSize": 14, "titlePadding": 10}
-    frame = "group" if wide else "bounds"
-    look = {"anchor": "start", "frame": frame, "fontSize": 16 if wide else 18, "offset": 14}
+    look = {"anchor": "start", "frame": "bounds", "fontSize": 16 if wide else 18, "offset": 14}
     return _configured(chart, title, fonts, look, frame=None)
 
 

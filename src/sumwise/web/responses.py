@@ -377,8 +377,8 @@ class Status(Counts):
     next_cost: Real = Field(description="Cost of open claims and of the next questions.")
     enough: Real = Field(description="Improvement, in units of the outputs, below which to stop.")
     improvement: Real = Field(
-        description="How much less uncertain predictions should be (standard deviation) once "
-        "open claims and the next questions are answered."
+        description="How much less uncertain predictions should be (standard deviation, noise of "
+        "individuals left out) once open claims and the next questions are answered."
     )
     stop: bool | None = Field(
         description="Whether further questions no longer pay; null if unknown."
