@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,7 @@ def connect(address: str) -> Any:
     """A client of the scheduler at this address, which must have workers."""
     with needs_extra("a cluster", "dask"):
         from distributed import Client
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said by errors
     try:
         client = Client(address, timeout=PATIENCE)
     except (OSError, ValueError, TimeoutError) as error:

@@ -58,7 +58,7 @@ def part_of(folder: str, digest: str, first: int, end: int) -> Pool:
         read_manifest(folder)  # refuses a folder that is not there, also if it was open before
         if sha256_of(os.path.join(folder, MANIFEST)) != digest:
             raise DataError(f"{os.path.join(folder, MANIFEST)} is that of another design")
-        held = _open(folder, digest)
+        held = opened(folder, digest)
     except DataError as error:
         raise DataError(
             f"a worker cannot use the design: {error}. Let all workers see this folder at this "
@@ -73,7 +73,8 @@ def part_of(folder: str, digest: str, first: int, end: int) -> Pool:
 
 
 @lru_cache(maxsize=2)
-def _open(folder: str, digest: str) -> Pool:
+def opened(folder: str, digest: str) -> Pool:
+    """The design in a folder, which stays open in this process."""
     del digest  # another one is opened anew
     return Embedded.open(folder, check=False).own_pool
 
