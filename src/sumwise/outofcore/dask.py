@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -69,7 +70,9 @@ def on(client: Any) -> Run:
         from distributed import CancelledError, KilledWorker, as_completed
         from distributed.comm import CommClosedError
 
-        futures = client.map(job, jobs, pure=False)
+        with warnings.catch_warnings():  # of megabytes that are sent: the posterior, for each part
+            warnings.simplefilter("ignore", UserWarning)
+            futures = client.map(job, jobs, pure=False)
         try:
             for future in as_completed(futures):
                 yield future.result()

@@ -22,7 +22,7 @@ from sumwise.outofcore.design_store import MANIFEST, Embedded, read_manifest
 from sumwise.outofcore.kept_sets import KeptSets
 from sumwise.util.files import sha256_of
 
-PART_SETS: Final = 2**17  # sets of a part, about
+PART_SETS: Final = 2**18  # sets of a part, about
 
 
 def over(made: Any, run: Run | None) -> Any:
