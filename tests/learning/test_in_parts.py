@@ -196,7 +196,29 @@ def test_an_insight_looks_at_all_sets_in_parts(made, run, kind):
     near(found[1].status.individual_std_all, found[0].status.individual_std_all)
 
 
+def test_of_sets_that_tie_but_for_rounding_the_first_is_asked_for(tmp_path):
+    sets = sw.Sets.from_arrays([[[0.5]], [[2.0]], [[2.0]]], [[0.1], [1.0], [1 + 1e-11]])
+    files = parquet.write(parquet.table_of(sets), tmp_path / "files")
+    model = sw.AggregateRegressor("linear", hyperparameters=(1.0, 1.0))
+    design = model.embed(parquet.scan(files, n_inputs=1), tmp_path / "design")
+    assert sw.select(design, model.fit(design, {}), "AggEnt", run=backwards) == [1]
+
+
+def test_a_set_of_ones_own_choice_has_its_score_and_what_would_have_come(made, tmp_path):
+    design, asked = made()[1], []
+    for name, run in (("here", None), ("in parts", backwards)):
+        sw.create_study(tmp_path / name, design, strategy="AggMI").close()
+        with sw.open_study(tmp_path / name, run=run) as study:
+            asked.append(study.claim("m3"))  # which is far from the best
+    assert asked[1].set_id == asked[0].set_id == "m3"
+    assert asked[1].runner_up == asked[0].runner_up
+    near(asked[1].score, asked[0].score)
+    near(asked[1].runner_up_score, asked[0].runner_up_score)
+
+
 # --- many sets ------------------------------------------------------------------------------------
+
+ANSWERED = range(0, 7500, 1500)  # fewer than features
 
 
 @pytest.fixture(scope="module")
@@ -212,9 +234,7 @@ def many(tmp_path_factory):
         patched.setattr(scanning, "PART_ROWS", 10_000)
         model = sw.AggregateRegressor("fourier", n_basis=12)
         design = model.embed(parquet.scan(files, weights="sum"), folder / "design")
-    return design, model.fit(
-        design, dict(zip(range(0, 8000, 200), rng.normal(size=40), strict=True))
-    )
+    return design, model.fit(design, dict(zip(ANSWERED, rng.normal(size=5), strict=True)))
 
 
 @pytest.mark.parametrize(
@@ -227,7 +247,7 @@ def many(tmp_path_factory):
 def test_joint_batches_of_many_sets_are_the_same_in_parts(many, run, monkeypatch, wish):
     monkeypatch.setattr(spread, "PART_SETS", 4500)
     (design, model), (strategy, kind) = many, wish
-    told = {"but": range(0, 8000, 200), "pending": [7, 4501, 8999], "n": 5}
+    told = {"but": ANSWERED, "pending": [7, 4501, 8999], "n": 9}
     aims = aims_of(kind, design.sets)
     whole = sw.select(design, model, strategy, **told, **aims)
     assert sw.select(design, model, strategy, run=run, **told, **aims) == whole
