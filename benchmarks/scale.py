@@ -57,7 +57,7 @@ def run(full: bool) -> list[Row]:
         if find_spec("distributed") is None:
             note = "Dask is not installed: pip install 'sumwise[dask]'"
             return [*rows, Row("two Dask workers", "", "", note=note)]
-        rows.append(_two_workers(folder, sizes[-1]))
+        rows += _two_workers(folder, sizes[-1])
     return rows
 
 
@@ -415,36 +415,98 @@ def _maxdet(rows: np.ndarray) -> Callable[[], list[int]]:
 # --- a cluster ------------------------------------------------------------------------------------
 
 
-def _two_workers(folder: Path, n_sets: int) -> Row:
-    """Reading and embedding on two processes against one, one thread each, by the clock."""
+def _two_workers(folder: Path, n_sets: int) -> list[Row]:
     from distributed import Client, LocalCluster
 
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        return [_embedding_on(client, folder, n_sets), *_asking_on(client, folder, n_sets)]
+
+
+def _asking_on(client: Any, folder: Path, n_sets: int) -> list[Row]:
+    """A question with the defaults, and the status, on two workers with a core each, and here on
+    one core; by the clock, since processes wait for one another."""
+    from sumwise import distributed
+
+    say(f"scale: questions on {n_sets:,} sets, on one core and on two Dask workers")
+    cores = sorted(os.sched_getaffinity(0))
+    for core, worker in zip(cores, client.scheduler_info()["workers"], strict=False):
+        client.run(_use_only, [core], workers=[worker])
+    (ids, totals), design = _totals(folder, n_sets), folder / f"defaults-{n_sets}"
+    made = sw.Embedded.open(design)
+    learners = [sw.ActiveLearner(made), sw.ActiveLearner(made, run=distributed.on(client))]
+    asked, looked = list[list[float]](), list[list[float]]()
+    for learner in learners:
+        learner.tell_many(ids[:ANSWERS], totals[:ANSWERS])
+    for at in range(ANSWERS, len(ids)):
+        for learner in learners:
+            learner.tell(ids[at], totals[at])
+        times, asks = _clocked(learners, cores, lambda learner: learner.propose(1)[0])
+        np.testing.assert_equal(asks[1].set_id, asks[0].set_id)
+        np.testing.assert_allclose(asks[1].score, asks[0].score, rtol=1e-9)
+        asked.append(times)
+    for _ in range(3):
+        times, found = _clocked(learners, cores, lambda learner: learner.status())
+        left = [status.information_left for status in found]
+        np.testing.assert_allclose(left[1], left[0], rtol=1e-9)
+        looked.append(times)
+    load = f"By the clock; load {os.getloadavg()[0]:.1f} at the end."
+    return [
+        faster(
+            f"{what} on two Dask workers, the defaults",
+            f"{n_sets:,} sets, {ANSWERS} answers",
+            float(np.median(times[1:], axis=0)[1]),  # files are in no cache at first
+            "one process on one core",
+            float(np.median(times[1:], axis=0)[0]),
+            float(np.median([here / there for here, there in times[1:]])),
+            at_least=1.6,
+            note=load,
+        )
+        for what, times in (("a further question", asked), ("status", looked))
+    ]
+
+
+def _clocked(
+    learners: list[sw.ActiveLearner], cores: list[int], look: Callable[[Any], Any]
+) -> tuple[list[float], list[Any]]:
+    """Seconds for a look at each learner, the first with one core, and what was seen."""
+    times, seen = [], []
+    for learner, own in zip(learners, (cores[:1], cores), strict=True):
+        _use_only(own)
+        start = time.perf_counter()
+        seen.append(look(learner))
+        times.append(time.perf_counter() - start)
+    return times, seen
+
+
+def _use_only(cores: list[int]) -> None:
+    os.sched_setaffinity(0, cores)
+
+
+def _embedding_on(client: Any, folder: Path, n_sets: int) -> Row:
+    """Reading and embedding on two processes against one, one thread each, by the clock."""
     from sumwise import distributed
 
     say(f"scale: {n_sets:,} sets on one process and on two Dask workers")
     scan, model = scan_of(folder, n_sets), prepared_model()
     alone, spread = [], []
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        far = near = None
-        for number in range(4):
-            for times, where in ((alone, lambda job, jobs: map(job, jobs)), (spread, None)):
-                out = folder / f"out-{'near' if where else 'far'}"
-                shutil.rmtree(out, ignore_errors=True)
-                start = time.perf_counter()
-                made = model.embed(scan, out, run=where or distributed.on(client))
-                times.append(time.perf_counter() - start)
-                near, far = (made, far) if where else (near, made)
-            if number == 0:  # compiling, and caches of files
-                alone.clear()
-                spread.clear()
-        assert near is not None
-        assert far is not None
-        np.testing.assert_allclose(
-            far.own_pool.design.u, near.own_pool.design.u, rtol=0, atol=1e-10
-        )
+    far = near = None
+    for number in range(4):
+        for times, where in ((alone, lambda job, jobs: map(job, jobs)), (spread, None)):
+            out = folder / f"out-{'near' if where else 'far'}"
+            shutil.rmtree(out, ignore_errors=True)
+            start = time.perf_counter()
+            made = model.embed(scan, out, run=where or distributed.on(client))
+            times.append(time.perf_counter() - start)
+            near, far = (made, far) if where else (near, made)
+        if number == 0:  # compiling, and caches of files
+            alone.clear()
+            spread.clear()
+    assert near is not None
+    assert far is not None
+    np.testing.assert_allclose(far.own_pool.design.u, near.own_pool.design.u, rtol=0, atol=1e-10)
     ratio = float(np.median(np.array(alone) / np.array(spread)))
     return faster(
         "reading and embedding on two Dask workers, float64",

@@ -11,12 +11,16 @@ import jaxtyping
 import pytest
 from hypothesis import settings
 
+from tests.clusters import client, cluster, in_processes
 from tests.postgres import database, place, postgres_server, postgres_url
 from tests.studies import clock, problem, study
 
 __all__ = [  # fixtures
+    "client",
     "clock",
+    "cluster",
     "database",
+    "in_processes",
     "place",
     "postgres_server",
     "postgres_url",

@@ -54,13 +54,6 @@ def cluster_of_two(**options):
             yield cluster.scheduler_address
 
 
-@pytest.fixture(scope="module")
-def address():
-    """Of a cluster of two processes."""
-    with cluster_of_two(processes=True) as address:
-        yield address
-
-
 @pytest.fixture
 def sets():
     rng = np.random.default_rng(2)
@@ -279,20 +272,20 @@ def test_init_works_on_a_cluster(sets, folder, processes, tmp_path):
 
 
 @pytest.mark.slow  # `init` on one stays quick, and `simulate` without one
-def test_simulating_on_a_cluster_gives_the_same_figures(address, tmp_path):
+def test_simulating_on_a_cluster_gives_the_same_figures(cluster, tmp_path):
     data = write_csv(tmp_path / "data.csv")
     short = ("--splits", 3, "--queries", 3, "--methods", "AggMI", "--json")
     given = ("simulate", data, "--by", "g", "--y", "y", *short)
     here = json.loads(done(*given, "--jobs", 1, "--out", tmp_path / "a.html").stdout)
-    there = json.loads(done(*given, "--dask", address, "--out", tmp_path / "b.html").stdout)
+    there = json.loads(done(*given, "--dask", cluster, "--out", tmp_path / "b.html").stdout)
     assert here["errors"] == there["errors"]
 
 
 @pytest.mark.slow
-def test_reproducing_on_a_cluster_gives_the_same_figures(address, tmp_path):
+def test_reproducing_on_a_cluster_gives_the_same_figures(cluster, tmp_path):
     data = ("--data", data_folder(), "--datasets", "Housing", "--methods", "AggMI,Rand")
     short = ("--splits", 2, "--queries", 3, "--no-figures", "--json")
     given = ("reproduce", "rff", *data, *short)
     here = json.loads(done(*given, "--jobs", 1, "--out", tmp_path / "a").stdout)
-    there = json.loads(done(*given, "--dask", address, "--out", tmp_path / "b").stdout)
+    there = json.loads(done(*given, "--dask", cluster, "--out", tmp_path / "b").stdout)
     assert here == there

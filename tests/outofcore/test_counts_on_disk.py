@@ -248,15 +248,6 @@ def test_a_study_on_disk_asks_and_predicts_what_a_learner_does(model, tmp_path):
         assert_allclose(study.predict(table).mean, theirs.mean, rtol=1e-8)
 
 
-def test_a_cluster_refuses_them(tmp_path):
-    pytest.importorskip("distributed")
-    from sumwise import distributed
-
-    _, scan = files_of(drawn("counts")[0], tmp_path / "data", shuffled=False)
-    with pytest.raises(sw.SettingError, match=r"holds the design of numbers, and that of counts"):
-        distributed.embed(None, scan, sw.AggregateRegressor(outputs="counts"))
-
-
 def test_texts_and_gaps_are_encoded_and_unknown_texts_predicted_with_their_exposures(tmp_path):
     sets, answers = drawn("counts")
     table = parquet.table_of(sets)

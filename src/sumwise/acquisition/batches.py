@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -18,9 +19,11 @@ from sumwise.acquisition.screening import MARGIN
 from sumwise.acquisition.strategies import TIE, Strategy
 from sumwise.model.design import Design, Pool
 from sumwise.model.posterior import Posterior
+from sumwise.model.spread import each_part
 from sumwise.util.shapes import Int, Mask
 
 SHORTLIST: Final = 1024  # sets at least
+FROM_A_PART: Final = 128  # sets that a part gives back at first, where there are parts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +122,25 @@ def joint(strategy: Strategy, pool: Pool, posterior: Posterior, allowed: Mask, n
     def list_best(posterior: Posterior, picked: Sequence[int], size: int) -> Shortlist:
         free = allowed.copy()
         free[list(picked)] = False
-        return shortlist(strategy, posterior, size, pool, free)
+        return _together(each_part(pool, partial(_of_part, strategy, posterior, size), free))
 
-    size = max(SHORTLIST, len(pool.design) // 8)
+    whole = pool.spread is None
+    size = max(SHORTLIST, len(pool.design) // 8) if whole else FROM_A_PART
     return grow(strategy, pool, posterior, n, size, list_best)
+
+
+def _of_part(
+    strategy: Strategy, posterior: Posterior, size: int, first: int, pool: Pool, allowed: Mask
+) -> Shortlist:
+    found = shortlist(strategy, posterior, size, pool, allowed)
+    return replace(found, positions=first + found.positions)
+
+
+def _together(found: Sequence[Shortlist]) -> Shortlist:
+    if len(found) == 1:
+        return found[0]
+    rows = [(one.rows.u, one.rows.noise_scale, one.rows.theta_sum) for one in found]
+    u, noise_scale, theta_sum = map(np.concatenate, zip(*rows, strict=True))
+    design = Design(u, noise_scale, theta_sum)
+    at = np.concatenate([one.positions for one in found])
+    return Shortlist(at, design, max(one.rest for one in found))

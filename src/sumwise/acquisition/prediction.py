@@ -25,12 +25,14 @@ individuals. Several outputs share S, so EPIG counts each of them.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.random import Generator
 
 from sumwise.acquisition.information import individual_noise, signal_variance
 from sumwise.data.targets import Targets, thinned
+from sumwise.model.basis import Scaled
 from sumwise.model.design import Pool, features
 from sumwise.model.nonlinear import NODES
 from sumwise.model.posterior import BLOCK, Posterior
@@ -42,8 +44,11 @@ LARGEST_UNIT = 1e200  # squared: beyond, scores keep their order and lose their 
 def integrated_variance_reduction(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Expected drop of the targets' mean variance (IVR)."""
     pool = replace(pool, signal=signal_variance(pool, posterior))
-    phi, weight = targets_of(pool, posterior)
-    towards = posterior.times(phi * np.sqrt(weight)[:, None]).T
+    if pool.design.nonlinear is None:
+        towards = _towards(posterior, pool.basis, _targets(pool))
+    else:
+        phi, weight = targets_of(pool, posterior)
+        towards = posterior.times(phi * np.sqrt(weight)[:, None]).T
     drop = np.empty(len(pool.design))
     for low in range(0, len(drop), BLOCK):
         along = pool.design.u[low : low + BLOCK] @ towards
@@ -136,7 +141,18 @@ def targets_of(
     targets = _targets(pool)
     if pool.design.nonlinear is not None:
         return pool.basis.tangent.aims(targets.x, posterior.variance_along), targets.weight
-    return features(pool.basis, targets.x), targets.weight
+    return _features(pool.basis, targets), targets.weight
+
+
+@lru_cache(maxsize=2)  # bounds and scores need them in turn, for each part of a pool
+def _features(basis: Scaled, targets: Targets) -> Float[np.ndarray, "J K"]:
+    return np.array(features(basis, targets.x))  # a user's basis may use its own array again
+
+
+@lru_cache(maxsize=2)
+def _towards(posterior: Posterior, basis: Scaled, targets: Targets) -> Float[np.ndarray, "K J"]:
+    """Columns S φ_j √v_j."""
+    return posterior.times(_features(basis, targets) * np.sqrt(targets.weight)[:, None]).T
 
 
 def _targets(pool: Pool) -> Targets:

@@ -51,6 +51,7 @@ class Strategy:
     is_information: bool = False  # scores are what the total teaches about the model, in nats
     needs_dropout: bool = False  # defined for dropout networks only
     uses_targets: bool = False  # looks at the individuals whose predictions count
+    in_parts: bool = False  # scores a part of a pool as it does within the whole, without inputs
     # Of many sets, bounds from a pass in single precision say which to score in full: bounds on a
     # key that rises with the score and never rises when more is known, or on the score itself.
     key: Key | None = None
@@ -69,6 +70,7 @@ _TABLE: Final = (
         is_gain=True,
         is_information=True,
         key=signal_to_noise,
+        in_parts=True,
     ),
     Strategy(
         "AggEnt",
@@ -76,6 +78,7 @@ _TABLE: Final = (
         "the total that is least certain",
         "its total is the least certain",
         key=total_variance,
+        in_parts=True,
     ),
     Strategy(
         "MI",
@@ -96,6 +99,7 @@ _TABLE: Final = (
         "the total that drawn models disagree about most",
         "drawn models disagree most about its total",
         is_gain=True,
+        in_parts=True,
     ),
     Strategy(
         "EMCM",
@@ -103,6 +107,7 @@ _TABLE: Final = (
         "the total that would move the model most",
         "its total would move the model most",
         is_gain=True,
+        in_parts=True,
     ),
     Strategy(
         "Var",
@@ -110,9 +115,19 @@ _TABLE: Final = (
         "the group whose inputs vary most",
         "its inputs vary most",
     ),
-    Strategy("MaxN", baselines.most_instances, "the largest group", "it has the most individuals"),
     Strategy(
-        "MinN", baselines.fewest_instances, "the smallest group", "it has the fewest individuals"
+        "MaxN",
+        baselines.most_instances,
+        "the largest group",
+        "it has the most individuals",
+        in_parts=True,
+    ),
+    Strategy(
+        "MinN",
+        baselines.fewest_instances,
+        "the smallest group",
+        "it has the fewest individuals",
+        in_parts=True,
     ),
     Strategy("Rand", baselines.random, "any group, drawn at random", "it was drawn at random"),
     Strategy(
@@ -137,6 +152,7 @@ _TABLE: Final = (
         is_gain=True,
         uses_targets=True,
         bounds=variance_reduction_between,
+        in_parts=True,
     ),
     Strategy(
         "EPIG",
@@ -145,6 +161,7 @@ _TABLE: Final = (
         "its total should teach most about an individual's output",
         is_gain=True,
         uses_targets=True,
+        in_parts=True,
     ),
 )
 ACQUISITIONS: Final[Mapping[str, Strategy]] = {strategy.name: strategy for strategy in _TABLE}

@@ -22,6 +22,7 @@ from sumwise.util.threads import one_thread
     option("--budget NUMBER", "Spend at most this, in the unit of the costs given to init."),
     option("--preview", "Show what would be asked, and claim nothing."),
     options.by("Who will measure."),
+    options.cluster,
 )
 def ask(address: Address, n: int | None, budget: str | None, preview: bool, by: str | None) -> None:
     """Choose the set to measure next, and say why.
@@ -49,7 +50,7 @@ def ask(address: Address, n: int | None, budget: str | None, preview: bool, by: 
     _show_questions(address, questions, known, about, money, by)
 
 
-@options.set_command(options.by("Who will measure."))
+@options.set_command(options.by("Who will measure."), options.cluster)
 def claim(address: Address, set_text: str, by: str | None) -> None:
     """Reserve a set of your own choice.
 

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 Parameter = Callable[[Function], Function]
 
+ON_CLUSTER: Final = ("ask", "claim", "predict", "serve", "status")  # commands with --dask
 MOST_OFFERED: Final = 50  # ids that a shell is given to complete from
 _LIKE_A_NUMBER: Final = re.compile(r"-[0-9.]")
 _GUARD: Final = "\0"  # no argument can contain it
@@ -72,7 +73,8 @@ def gathered(name: str, kind: Any) -> Parameter:
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
         def call(**given: Any) -> Any:
-            own = {field.name: given.pop(field.name) for field in fields(kind)}
+            named = (field.name for field in fields(kind) if field.name in given)
+            own = {each: given.pop(each) for each in [*named]}
             return function(**{name: kind(**own)}, **given)
 
         return call
@@ -108,11 +110,19 @@ class Address:
 
     url: str
     name: str | None
+    cluster: str | None = None  # the Dask scheduler of one that works on all sets
 
-    def open(self) -> Study:
+    @contextmanager
+    def open(self, **more: Any) -> Iterator[Study]:
+        """The study, for as long as it is used; `more` as in `open_study`."""
         from sumwise.study.create import open_study
 
-        return open_study(self.url, self.name)
+        with ExitStack() as opened:
+            if self.cluster is not None:
+                from sumwise.distributed import connect, on
+
+                more["run"] = on(opened.enter_context(connect(self.cluster)))
+            yield opened.enter_context(open_study(self.url, self.name, **more))
 
     @contextmanager
     def find(self, set_text: str) -> Iterator[tuple[Study, Hashable]]:
@@ -124,7 +134,8 @@ class Address:
         """A command on this study as it is typed in a shell."""
         named = () if self.name is None else ("--study", self.name)
         who = () if by is None else ("--by", by)
-        return typed(command, self.url, *named, *words, *who)
+        where = ("--dask", self.cluster) if self.cluster and command in ON_CLUSTER else ()
+        return typed(command, self.url, *named, *words, *who, *where)
 
 
 def theta_column(weights: str, exposure: str | None, trials: str | None) -> tuple[str, str | None]:
@@ -215,6 +226,12 @@ dask: Final = option(
     "--dask ADDRESS",
     "Work on the cluster of this Dask scheduler, such as tcp://host:8786. Its workers must see the "
     "same files.",
+)
+cluster: Final = option(
+    "--dask ADDRESS",
+    "Work on all sets on the cluster of this Dask scheduler, for a study on Parquet files. Its "
+    "workers must see the folder of the design.",
+    into="cluster",
 )
 by_columns: Final = option(
     "--by COLUMN", "Column that names the set; may be repeated.", multiple=True, required=True

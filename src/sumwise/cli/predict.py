@@ -42,6 +42,7 @@ FEW: Final = 10  # rows on the screen
         "--level SHARE", "Share of values that should lie between lower and upper.", default=0.9
     ),
     options.reading(),
+    options.cluster,
     options.out("all rows", ".csv, .parquet, .geojson or .geoparquet"),
 )
 def predict(

@@ -41,6 +41,7 @@ WARNING: Final = (
     ),
     option("--new-token", "Make a new token; the old one stops working."),
     option("--no-browser", "Print the address and do not open a browser."),
+    options.cluster,
     options.gathered("address", Address),
 )
 def serve(
@@ -64,7 +65,6 @@ def serve(
     """
     with needs_extra("the labelling page", "web"):
         from sumwise.web import server
-    from sumwise.study.create import open_study
     from sumwise.web.security import is_loopback
     from sumwise.web.session import PATIENCE
 
@@ -72,7 +72,7 @@ def serve(
     if columns is not None and (len(columns) != 2 or len({*columns, ""}) != 3):
         said = "name two inputs, longitude first: --map lon,lat"
         raise click.BadParameter(said, param_hint="'--map'")
-    with open_study(address.url, address.name, patience=PATIENCE) as study:
+    with address.open(patience=PATIENCE) as study:
         token = _token(study.location, new_token)
         listening = server.listen(host, port)
         with listening.socket:

@@ -37,7 +37,7 @@ TIMES: Final = ("at", "asked", "expires")
 LONGEST: Final = {"set": 30, "by": 20}  # characters of a cell on the screen
 
 
-@options.study_command()
+@options.study_command(options.cluster)
 def status(address: Address) -> None:
     """Show progress, and how much there is still to learn.
 

@@ -16,16 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
 
+from sumwise.acquisition import by_part
 from sumwise.acquisition.known_noise import (
     independent_of_others,
     independent_rows,
     noise_among,
 )
-from sumwise.acquisition.prediction import integrated_variance_reduction
 from sumwise.model.design import Design, Pool, features
 from sumwise.model.fit import Labelled, Model
 from sumwise.model.posterior import BLOCK, Posterior
@@ -35,7 +36,8 @@ from sumwise.model.predict import (
     predict_individuals,
     predict_mean,
 )
-from sumwise.util.shapes import Float, Int, PerSet
+from sumwise.model.spread import each_part
+from sumwise.util.shapes import Float, Int, Mask, PerSet
 
 SAMPLE: Final = 2000  # individuals, or sets, that stand for all if there are more
 ROUNDING: Final = 1e-12  # of a variance
@@ -181,7 +183,14 @@ def joint_gram(pool: Pool, posterior: Posterior, which: Int[np.ndarray, " n"]) -
 
     It is too much where sets overlap and there are more of them than one block holds.
     """
-    n_basis = pool.design.u.shape[1]
+    wanted = np.zeros(len(pool.design), dtype=bool)
+    wanted[which] = True
+    return np.sum(each_part(pool, partial(_gram, posterior), wanted), axis=0)
+
+
+def _gram(posterior: Posterior, first: int, pool: Pool, wanted: Mask) -> np.ndarray:
+    del first
+    n_basis, which = pool.design.u.shape[1], np.flatnonzero(wanted)
     gram, alone = np.zeros((n_basis, n_basis)), independent_of_others(pool, which)
     for some, joint in ((which[alone], False), (which[~alone], True)):
         for low in range(0, len(some), BLOCK):
@@ -231,7 +240,7 @@ def to_halve(
     goal = 0.5 * known.std
     if after_all(known, pool, posterior, free) > goal:
         return None
-    gains = integrated_variance_reduction(pool, posterior, np.random.default_rng(0))[free]
+    gains = by_part.scores("IVR", pool, posterior, np.random.default_rng(0))[free]
     ranked = gains if cost is None else gains / cost[free]
     order = free[np.argsort(-ranked, kind="stable")]
 

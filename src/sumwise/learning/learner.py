@@ -49,7 +49,9 @@ from sumwise.learning.told import Measured, Told, check_known
 from sumwise.model import fit as core
 from sumwise.model.generalised.refusals import refuse_noise
 from sumwise.model.predict import Predictions
+from sumwise.outofcore.build import Run
 from sumwise.outofcore.design_store import Embedded, as_sets
+from sumwise.outofcore.spread import over
 from sumwise.util.shapes import Float
 
 if TYPE_CHECKING:
@@ -98,6 +100,7 @@ class ActiveLearner:
             its strategy AggMI.
         known: Totals, outputs of individuals and totals of areas that are known already, as in
             `AggregateRegressor.fit`; they are among the answers, and never asked for.
+        run: For a design on disk: where its parts are worked on, as in `sumwise.score`.
         **options: `outputs`, `outcome`, `unit`, `individual`, `low`, `high`, `targets`,
             `target_weights`, `noise_std`, `cost` and `enough`, as in `sumwise.create_study`.
 
@@ -131,9 +134,10 @@ class ActiveLearner:
         seed: int = 0,
         preset: str | None = None,
         known: Any = None,
+        run: Run | None = None,
         **options: Unpack[LearnerOptions],
     ) -> None:
-        plain = as_sets(sets)
+        plain, sets = as_sets(sets), over(sets, run)
         kind = options.get("outputs")
         config, self._strategy = resolve(model, strategy, seed, preset, sets, kind)
         self._seed, self._in_files = seed, isinstance(sets, Embedded)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -39,6 +40,7 @@ from sumwise.model.predict import (
     members_of,
     predict_sets,
 )
+from sumwise.model.spread import each_part, joined
 from sumwise.util import html
 from sumwise.util.shapes import Float, Int, PerSet
 
@@ -86,8 +88,16 @@ class Fitted(NamedTuple, Generic[S]):
 
     def intervals(self, level: float, which: Any = slice(None)) -> Predictions:
         """The same with intervals."""
-        rows, own = self.rows(which)
-        found = interval_sets(self.model, rows, level, own)
+        if self.pool.spread is not None and isinstance(which, slice):
+            known = self.model.labelled
+            plain = replace(self.model, labelled=known and replace(known, sets=None))
+            parts = each_part(self.pool, partial(_intervals, plain, level), self.numbers)
+            mean, std = (joined([getattr(one, v) for one in parts])[which] for v in ("mean", "std"))
+            ends = np.hstack([[one.lower, one.upper] for one in parts])[:, which]
+            found = Predictions(mean, std, level, ends=ends)
+        else:
+            rows, own = self.rows(which)
+            found = interval_sets(self.model, rows, level, own)
         return found if self.ranges is None else within(found, *self.ranges[:, which])
 
     def means(self, which: Int[np.ndarray, " n"]) -> gain.Known | None:
@@ -130,6 +140,17 @@ class Fitted(NamedTuple, Generic[S]):
         numbers = np.full(len(self.pool.sets), -1)
         numbers[[answer.position for answer in self.seen.answers]] = range(len(self.seen.answers))
         return numbers
+
+
+def _intervals(
+    model: Model, level: float, first: int, pool: Pool, numbers: Int[np.ndarray, " n"]
+) -> Predictions:
+    """Totals of the sets of a part, with the number of each among the answers; see `Fitted`."""
+    del first
+    scale = np.where(numbers >= 0, pool.design.own_scale, pool.design.noise_scale)
+    rows, known = replace(pool.design, noise_scale=scale), model.labelled
+    own = None if known is None else Members.of_measured(numbers, rows, known)
+    return interval_sets(model, rows, level, own)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,9 +17,10 @@ from typing import Final
 import numpy as np
 from numpy.random import Generator
 
+from sumwise.acquisition.by_part import candidates
 from sumwise.acquisition.information import teaches
 from sumwise.acquisition.known_noise import given_answers, given_questions
-from sumwise.acquisition.screening import Candidates, Ceiling, candidates
+from sumwise.acquisition.screening import Candidates, Ceiling
 from sumwise.acquisition.strategies import TIE, Acquisition, Strategy, named
 from sumwise.errors import PoolExhaustedError
 from sumwise.learning import gain

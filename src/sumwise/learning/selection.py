@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from sumwise.acquisition import by_part
 from sumwise.acquisition.batches import joint
 from sumwise.acquisition.known_noise import given_answers
 from sumwise.acquisition.objective import ObjectiveOptions, read
@@ -16,7 +17,6 @@ from sumwise.acquisition.strategies import (
     Acquisition,
     named,
     refuse_non_finite,
-    scores_of,
 )
 from sumwise.data import validate
 from sumwise.data.sets import Sets
@@ -25,7 +25,9 @@ from sumwise.learning.estimator import AggregateRegressor
 from sumwise.learning.propose import PoolState, Prices, propose
 from sumwise.model.design import Pool
 from sumwise.model.fit import Model
+from sumwise.outofcore.build import Run
 from sumwise.outofcore.design_store import Embedded, as_sets
+from sumwise.outofcore.spread import over
 from sumwise.util.shapes import PerSet
 
 
@@ -38,6 +40,7 @@ def score(
     target_weights: Any = None,
     noise_std: Any = None,
     seed: int = 0,
+    run: Run | None = None,
 ) -> PerSet:
     """One number per set; measure the sets with the highest scores first.
 
@@ -50,6 +53,8 @@ def score(
         noise_std: Known noise of measuring a set, in addition to that of its individuals: one
             number, one for each set, a dict by id, or a function of the sets.
         seed: For the strategies that use random draws: QBC, EMCM, Rand, DAMI and DAEnt.
+        run: For a design on disk: where its parts are worked on, such as
+            `sumwise.distributed.on(client)`.
 
     >>> import sumwise as sw
     >>> sets = sw.Sets.from_arrays([[[0.0]], [[3.0]], [[3.0], [3.1]]], ids=["a", "b", "c"])
@@ -57,12 +62,12 @@ def score(
     >>> sw.score(sets, model.fit(sets[["a"]], [1.0], pool=sets), "AggMI").round(3)
     array([0.294, 0.417, 0.654])
     """
-    fitted, pool = _pool_under(sets, model)
+    fitted, pool = _pool_under(sets, model, run)
     validate.count(seed, "seed", 0)
     rng = np.random.default_rng(seed)
     options = {"targets": targets, "target_weights": target_weights, "noise_std": noise_std}
     pool = given_answers(read(pool.sets, options, "score").apply(pool, fitted), fitted)
-    scores = scores_of(strategy, pool, fitted.posterior, rng)
+    scores = by_part.scores(strategy, pool, fitted.posterior, rng)
     refuse_non_finite(scores, np.arange(len(scores)), pool)
     return scores
 
@@ -77,6 +82,7 @@ def select(
     pending: Iterable[Hashable] = (),
     budget: float | None = None,
     seed: int = 0,
+    run: Run | None = None,
     **objective: Unpack[ObjectiveOptions],
 ) -> list[Hashable]:
     """Ids of `n` sets to measure together, chosen jointly: not the n highest scores.
@@ -91,12 +97,13 @@ def select(
         budget: Pick only what this pays for, in total; fewer than `n` if it does not pay for `n`.
             Picking by gain per cost is compared with picking by gain, and with the set that gains
             most followed by picks by gain per cost; the batch that gains most in all is taken.
+        run: As in `score`.
         **objective: `targets`, `target_weights` and `noise_std`, as in `score`; and `cost`: what
             measuring each set costs, given like `noise_std`. Sets are then picked by gain per cost.
     """
     if n is not None:
         validate.count(n, "n")
-    fitted, pool = _pool_under(sets, model)
+    fitted, pool = _pool_under(sets, model, run)
     validate.count(seed, "seed", 0)
     wanted = read(pool.sets, objective, "select")
     money, cost = check_budget(budget, wanted.cost), wanted.cost
@@ -131,7 +138,9 @@ def check_budget(budget: Any, cost: PerSet | None) -> float:
     return money
 
 
-def _pool_under(sets: Sets | Embedded, model: AggregateRegressor) -> tuple[Model, Pool]:
+def _pool_under(
+    sets: Sets | Embedded, model: AggregateRegressor, run: Run | None
+) -> tuple[Model, Pool]:
     if not isinstance(model, AggregateRegressor):
         raise SettingError(
             f"model is a {type(model).__name__}; give a fitted AggregateRegressor (a learner's is "
@@ -139,4 +148,4 @@ def _pool_under(sets: Sets | Embedded, model: AggregateRegressor) -> tuple[Model
         )
     fitted = model.fitted()
     as_sets(sets)  # refuses what is none
-    return fitted, sets.pool(fitted)
+    return fitted, over(sets, run).pool(fitted)

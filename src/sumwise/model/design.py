@@ -9,7 +9,7 @@ does not grow with their number; a set may span several blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
@@ -90,6 +90,15 @@ class Design:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """Parts of a pool on shared storage, and what runs a function on them; see `model.spread`."""
+
+    starts: Int[np.ndarray, " p1"]  # position of the first set of each part, and of the end
+    source: Callable[[int, int], Pool]  # opens the sets between two positions, on any machine
+    run: Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]  # results in any order
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Pool:
     """Sets that may be asked for, as a strategy sees them."""
 
@@ -102,6 +111,7 @@ class Pool:
     square: Float[np.ndarray, " A"] | None = None  # ‖u_a‖², if known
     explained: Float[np.ndarray, "A t"] | None = None  # noise of overlapping sets that is known
     phi: Float[np.ndarray, "N K"] | None = None  # φ, where it is needed again and not large
+    spread: Spread | None = None  # where work on all sets is done in parts, perhaps elsewhere
 
 
 def embed(

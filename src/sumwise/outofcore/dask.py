@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +18,7 @@ def connect(address: str) -> Any:
     """A client of the scheduler at this address, which must have workers."""
     with needs_extra("a cluster", "dask"):
         from distributed import Client
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said by errors
     try:
         client = Client(address, timeout=PATIENCE)
     except (OSError, ValueError, TimeoutError) as error:
@@ -27,24 +30,61 @@ def connect(address: str) -> Any:
         raise SettingError(
             f"the Dask scheduler at {address} has no workers; start some: dask worker {address}"
         ) from None
+    try:
+        _refuse_other_versions(client)
+    except BaseException:
+        client.close()
+        raise
     return client
+
+
+def _refuse_other_versions(client: Any) -> None:
+    """Refuse workers, and a scheduler, that do not have this version of the program.
+
+    A worker that cannot import what it is sent would end, and its work would wait for ever.
+    """
+
+    def look() -> str:  # Dask sends such a function as it is; others would have to be imported
+        import sumwise.outofcore.spread
+
+        return sumwise.__version__
+
+    ours, found = look(), client.run(look, on_error="return")
+    try:
+        found["the scheduler"] = client.run_on_scheduler(look)
+    except Exception as error:
+        found["the scheduler"] = error
+    for where, theirs in found.items():
+        if theirs != ours:
+            what = "cannot use sumwise" if isinstance(theirs, Exception) else "has another version"
+            raise SettingError(
+                f"{where} {what} ({theirs}). Install sumwise {ours}, with the same extras, "
+                "where the scheduler and the workers run."
+            )
 
 
 def on(client: Any) -> Run:
     """A map over the workers of a client; the work of a worker that dies is repeated."""
 
     def run(job: Callable[[Any], Any], jobs: Sequence[Any]) -> Iterator[Any]:
-        from distributed import KilledWorker, as_completed
+        from distributed import CancelledError, KilledWorker, as_completed
+        from distributed.comm import CommClosedError
 
-        futures = client.map(job, jobs, pure=False)
+        with warnings.catch_warnings():  # of megabytes that are sent: the posterior, for each part
+            warnings.simplefilter("ignore", UserWarning)
+            futures = client.map(job, jobs, pure=False)
         try:
             for future in as_completed(futures):
                 yield future.result()
         except KilledWorker as error:
             raise SumwiseError(
-                f"several workers died at the same task ({error}), perhaps for lack of "
-                "memory. Finished parts are kept; try again with more memory "
-                "for each worker."
+                f"several workers died at the same task ({error}), perhaps for lack of memory. Try "
+                "again with more memory for each worker; an embedding keeps its finished parts."
+            ) from error
+        except (CancelledError, CommClosedError) as error:
+            raise SumwiseError(
+                f"the Dask scheduler was lost while its workers had work ({error}). Start it "
+                "again, and repeat the call; an embedding keeps its finished parts."
             ) from error
         finally:
             client.cancel(futures)

@@ -416,7 +416,8 @@ def read_whole(scan: Scan, ids: Any) -> Sets:
             f"this reads every individual, and {scan.rows} of them would take "
             f"{n_bytes / 1e9:.0f} GB of memory. Reports, exports, lists of individuals and the "
             "strategies MI, Ent and Var do so; AggMI and the other strategies, totals of sets and "
-            "predictions that are streamed to Parquet files do not."
+            "predictions that are streamed to Parquet files do not. On a cluster, the process that "
+            "asks reads them."
         )
     found = [batch for part in scan.parts() for batch in batches(scan, part)]
     inputs = np.concatenate([batch.inputs.T for batch in found]).astype(np.float64, copy=False)

@@ -31,7 +31,9 @@ from sumwise.learning.resolve import resolve
 from sumwise.learning.told import check_known
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config
+from sumwise.outofcore.build import Run
 from sumwise.outofcore.design_store import Embedded, as_sets
+from sumwise.outofcore.spread import over
 from sumwise.study.storage import blobs, records, transactions
 from sumwise.study.storage.database import PATIENCE, Database
 from sumwise.study.study import Study
@@ -209,16 +211,20 @@ def _settings(
     return config, chosen
 
 
-def open_study(url: Any, name: str | None = None, *, patience: float = PATIENCE) -> Study:
+def open_study(
+    url: Any, name: str | None = None, *, patience: float = PATIENCE, run: Run | None = None
+) -> Study:
     """Open a study; the name may be left out if the database holds only one.
 
     Args:
         patience: Seconds to wait for others who write to the same database.
+        run: Where work on all sets is done in parts, such as `sumwise.distributed.on(client)`: for
+            a study on a design on disk, whose folder all workers see.
     """
     named = validate.text(name, "name")
     with _closed_on_error(Database(url, patience)) as database:
         database.require()
-        return _opened(database, named)
+        return _opened(database, named, run)
 
 
 def import_study(
@@ -292,9 +298,12 @@ def _store(
         return _opened(database, settings["name"])
 
 
-def _opened(database: Database, name: str | None) -> Study:
+def _opened(database: Database, name: str | None, run: Run | None = None) -> Study:
     with database.read() as connection:
-        return Study(database, records.load(connection, name, database))
+        record = records.load(connection, name, database)
+    if run is not None:
+        record = replace(record, embedded=over(record.embedded or record.sets, run))
+    return Study(database, record)
 
 
 @contextmanager
