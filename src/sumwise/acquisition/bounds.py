@@ -15,6 +15,9 @@ u_a that the leading ones do not see.
 The numerator of IVR is ‖Q u_a‖² with Q = V^½ Φ S, and a part that rises with u_aᵀ S u_a. Of Q, r_i
 are singular vectors and weights squared singular values, and the root of the sum over the leading
 ones errs by at most γ_K ‖Q‖ ‖u_a‖.
+
+Where ũ_a is in memory in place of u_a (`sumwise.model.rounded`), all this bounds the sums of ũ_a.
+Their weights are 1 at most, so the root of a sum for u_a differs by no more than ‖u_a − ũ_a‖.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ import numpy as np
 from sumwise.acquisition.prediction import of_members, targets_of, unit_of
 from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
+from sumwise.model.rounded import RoundedDesign
 from sumwise.util.files import let_go
 from sumwise.util.shapes import Float, PerSet
 from sumwise.util.threads import one_thread
@@ -62,6 +66,8 @@ def squares(pool: Pool) -> PerSet:
     """‖u_a‖² of every set."""
     if pool.square is not None:
         return pool.square
+    if isinstance(pool.design, RoundedDesign):
+        return pool.design.rounded.square
     u = pool.design.u
     return np.einsum("ak,ak->a", u, u).astype(np.float64, copy=False)
 
@@ -70,7 +76,7 @@ def bounds(key: Key, pool: Pool, posterior: Posterior) -> Between:
     """Bounds on the key of each set."""
     signal = _Signal.of(posterior, _FAINT)
     (found,), power = _projections(pool, signal.rows)
-    low, high = signal.between(power, found)
+    low, high = signal.between(power, found, _off(pool))
     noise_scale, beta = posterior.noise_scale(pool.design), posterior.noise_precision
     return key(low, noise_scale, beta), key(high, noise_scale, beta)
 
@@ -131,7 +137,7 @@ class _Signal(NamedTuple):
         powers, axes = np.linalg.eigh(inside - np.diag(diagonal))
         return cls(_Rows.leading(axes.T, powers, faint, most, diagonal), largest)
 
-    def between(self, power: PerSet, found: Between) -> Between:
+    def between(self, power: PerSet, found: Between, off: PerSet | None) -> Between:
         weighted, inside = found
         if self.whole:
             weighted = power + weighted
@@ -139,7 +145,8 @@ class _Signal(NamedTuple):
         low, high = weighted - slack, weighted + slack + missing
         if self.whole or self.rows.diagonal is not None:  # weights may be negative
             low -= missing
-        return np.maximum(low, 0.0) * self.unit, np.maximum(high, 0.0) * self.unit
+        low, high = _widened(np.maximum(low, 0.0), np.maximum(high, 0.0), off)
+        return low * self.unit, high * self.unit
 
 
 def variance_reduction_between(
@@ -164,8 +171,9 @@ def variance_reduction_between(
     off = _gamma(n_basis) * math.sqrt(rows.weights.sum()) * length
     off += (n + 2) * _UNIT * root + _TINY**0.5
     low, high = np.maximum(root - off, 0.0) ** 2, (root + off) ** 2 + rows.missing(power, found[1])
+    low, high = _widened(low, high, _off(pool))
     noise, squared = posterior.noise(pool.design), unit_of(posterior)
-    least, most_of = signal.between(power, along)
+    least, most_of = signal.between(power, along, _off(pool))
     low = unit * low + squared * of_members(pool, posterior, least)
     high = unit * high + squared * of_members(pool, posterior, most_of)
     return low / (noise + most_of), high / (noise + least)
@@ -176,7 +184,9 @@ def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
 
     The last of the parts alone may have d.
     """
-    u, diagonal = pool.design.u, parts[-1].diagonal
+    rounded = pool.design.rounded if isinstance(pool.design, RoundedDesign) else None
+    u = pool.design.u if rounded is None else rounded.codes
+    diagonal = parts[-1].diagonal
     columns = np.concatenate([each.rows for each in parts]).T.astype(np.float32, order="C")
     ends = np.cumsum([0, *(len(each.rows) for each in parts)])
     weights = np.zeros((columns.shape[1], 2 * len(parts)), np.float32)
@@ -210,7 +220,21 @@ def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
         spans = [range(i * BLOCK, len(u), n_threads * BLOCK) for i in range(n_threads)]
         with one_thread(), ThreadPoolExecutor(n_threads) as threads:
             list(threads.map(look, spans))
+    if rounded is not None:
+        found *= np.square(rounded.step, dtype=np.float64)
     return list(zip(found[::2], found[1::2], strict=True)), squares(pool)
+
+
+def _off(pool: Pool) -> PerSet | None:
+    """‖u_a − ũ_a‖ at most, where ũ is in memory in place of u."""
+    return pool.design.rounded.off if isinstance(pool.design, RoundedDesign) else None
+
+
+def _widened(low: PerSet, high: PerSet, off: PerSet | None) -> Between:
+    """Bounds of a sum for u, from those for ũ: weights are 1 at most, so its root is Lipschitz."""
+    if off is None:
+        return low, high
+    return np.maximum(np.sqrt(low) - off, 0.0) ** 2, (np.sqrt(high) + off) ** 2
 
 
 def _gamma(n_basis: int) -> float:

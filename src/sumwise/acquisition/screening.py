@@ -28,10 +28,12 @@ from sumwise.acquisition.strategies import (
 )
 from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
+from sumwise.model.rounded import RoundedDesign
 from sumwise.util.shapes import Float, Int, Mask, PerSet
 
 SCREENED_FROM: Final = 4096  # sets; fewer are cheap to score in full
 SAMPLE: Final = 256  # sets with the highest bounds, scored first to find a good cut
+SAMPLE_READ: Final = 32  # the same where their rows are read first
 FEW: Final = 16  # up to one set in 16 is scored in full without a new pass
 COARSE_FROM: Final = 2**15  # sets; for fewer, one pass with all rows takes no longer than two
 COARSE: Final = 40  # rows of a first pass, which mostly leaves a few dozen sets
@@ -171,7 +173,8 @@ def _within_bounds(
     low[~allowed] = -np.inf
     cut = _nth_largest(low, n)
     if strategy.bounds is not None:  # these are wide where there is little noise
-        some = min(max(SAMPLE, n), int(allowed.sum()))
+        sample = SAMPLE_READ if isinstance(pool.design, RoundedDesign) else SAMPLE
+        some = min(max(sample, n), int(allowed.sum()))
         top = np.argpartition(np.where(allowed, high, -np.inf), -some)[-some:]
         _, scores = _scored(strategy, pool, posterior, rng, top)
         ranked = per_cost(strategy, scores, None if cost is None else cost[top])
@@ -189,7 +192,7 @@ def _again(
     cost: PerSet | None,
 ) -> Mask:
     """Which of the chosen sets may be among the best by bounds from all rows."""
-    some = replace(pool, design=pool.design.rows(chosen), square=squares(pool)[chosen])
+    some = replace(pool, design=pool.design.part(chosen), square=squares(pool)[chosen])
     everyone = np.ones(len(some.design), dtype=bool)
     own = None if cost is None else cost[chosen]
     finer, _ = _within_bounds(strategy, some, posterior, rng, everyone, n, own)

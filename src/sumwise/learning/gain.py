@@ -181,7 +181,7 @@ def joint_gram(pool: Pool, posterior: Posterior, which: Int[np.ndarray, " n"]) -
 
     It is too much where sets overlap and there are more of them than one block holds.
     """
-    n_basis = pool.design.u.shape[1]
+    n_basis = pool.design.n_basis
     gram, alone = np.zeros((n_basis, n_basis)), independent_of_others(pool, which)
     for some, joint in ((which[alone], False), (which[~alone], True)):
         for low in range(0, len(some), BLOCK):
