@@ -14,7 +14,12 @@ import sumwise as sw
 from sumwise.acquisition import batches, screening
 from sumwise.acquisition import bounds as bounding
 from sumwise.acquisition.batches import joint
-from sumwise.acquisition.bounds import MANY, bounds, squares, variance_reduction_between
+from sumwise.acquisition.bounds import (
+    bounds,
+    squares,
+    variance_reduction_below,
+    variance_reduction_between,
+)
 from sumwise.acquisition.screening import candidates
 from sumwise.acquisition.strategies import ACQUISITIONS, TIE, scores_of
 from sumwise.data.targets import Targets
@@ -33,8 +38,8 @@ KEPT = st.sampled_from(["float64", "float32", "rounded"])  # how u is in memory
 @pytest.fixture(autouse=True)
 def screen_everything(monkeypatch):
     monkeypatch.setattr(screening, "SCREENED_FROM", 1)
-    monkeypatch.setattr(screening, "COARSE_FROM", 1)
-    monkeypatch.setattr(screening, "COARSE", 2)
+    monkeypatch.setattr(screening, "LOOK_FROM", 1)
+    monkeypatch.setattr(bounding, "SPARE", 1)
     monkeypatch.setattr(batches, "SHORTLIST", 2)
     monkeypatch.setattr(bounding, "BLOCK", 7)
     monkeypatch.setattr(screening, "SAMPLE", 2)
@@ -310,12 +315,16 @@ def test_bounds_on_drops_of_variance_hold(
     if not squares(pool).max() * 900 < 1e36:
         return
     scores = scores_of("IVR", pool, posterior, rng)
-    for rows in (0, 1, n_basis // 2, MANY):
-        found = variance_reduction_between(pool, posterior, rows)
-        if found is None:
-            return
-        assert (found[0] <= scores * (1 + 1e-9)).all()
-        assert (found[1] >= scores * (1 - 1e-9)).all()
+    found = variance_reduction_between(pool, posterior)
+    if found is None:
+        return
+    assert (found[0] <= scores * (1 + 1e-9)).all()
+    assert (found[1] >= scores * (1 - 1e-9)).all()
+    for rows in (0, 1, n_basis // 2, n_basis):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bounding, "_needed", lambda *_, n=rows: n)
+            below = variance_reduction_below(pool, posterior)
+        assert below is None or (below >= scores * (1 - 1e-9)).all()
 
 
 @settings(deadline=None)

@@ -27,8 +27,7 @@ def _many_are_fewer(monkeypatch):
     monkeypatch.setattr(pieces, "ROUNDED_FROM", 1)
     monkeypatch.setattr(pieces, "PIECE", 2**10)
     monkeypatch.setattr(screening, "SCREENED_FROM", 1)
-    monkeypatch.setattr(screening, "COARSE_FROM", 1)
-    monkeypatch.setattr(screening, "COARSE", 3)
+    monkeypatch.setattr(screening, "LOOK_FROM", 1)
     monkeypatch.setattr(screening, "SAMPLE_READ", 4)
     monkeypatch.setattr(rounded, "FEW", 1)  # rows of so few sets are read by themselves
 

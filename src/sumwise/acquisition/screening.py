@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.random import Generator
 
-from sumwise.acquisition.bounds import HUGE, MANY, Between, bounds, signal_to_noise, squares
+from sumwise.acquisition.bounds import HUGE, Between, bounds, signal_to_noise, squares
 from sumwise.acquisition.strategies import (
     TIE,
     Acquisition,
@@ -35,8 +35,9 @@ SCREENED_FROM: Final = 4096  # sets; fewer are cheap to score in full
 SAMPLE: Final = 256  # sets with the highest bounds, scored first to find a good cut
 SAMPLE_READ: Final = 32  # the same where their rows are read first
 FEW: Final = 16  # up to one set in 16 is scored in full without a new pass
-COARSE_FROM: Final = 2**15  # sets; for fewer, one pass with all rows takes no longer than two
-COARSE: Final = 40  # rows of a first pass, which mostly leaves a few dozen sets
+LOOK_FROM: Final = 2**15  # sets; for fewer, a first look saves no time
+    2**15
+)  # sets; of fewer, a first look with few rows takes no less time than bounds
 # scores that tie are logarithms of up to 1,400, so their keys differ by less than this
 MARGIN: Final = 4e-6
 
@@ -118,8 +119,8 @@ def candidates(
             high = ceiling.under(posterior)
             chosen = _under_ceiling(pool, posterior, high, allowed, n)
         given = strategy, pool, posterior, rng, allowed, n, cost
-        if chosen is None and strategy.bounds is not None and len(allowed) >= COARSE_FROM:
-            chosen, high = _within_bounds(*given, rows=COARSE)
+        if chosen is None and strategy.below is not None and len(allowed) >= LOOK_FROM:
+            chosen, high = _within_bounds(*given, first=True)
             if chosen is not None and chosen.sum() > len(chosen) // FEW:
                 chosen = None
             elif chosen is not None and chosen.sum() > max(n, SCREENED_FROM // FEW):
@@ -151,16 +152,19 @@ def _within_bounds(
     allowed: Mask,
     n: int,
     cost: PerSet | None,
-    rows: int = MANY,
+    first: bool = False,
 ) -> tuple[Mask, PerSet] | tuple[None, None]:
     """Sets that may be among the best, and bounds for a `Ceiling`; None if there are no bounds.
 
     Args:
-        rows: Of the sums that bound a score; fewer take less time, and leave more sets.
+        first: Whether to take few rows, which takes less time and leaves more sets.
     """
     found: Between | None = None
-    if strategy.bounds is not None:
-        found = strategy.bounds(pool, posterior, rows)
+    if first and strategy.below is not None:
+        below = strategy.below(pool, posterior)
+        found = None if below is None else (np.zeros(len(below)), below)
+    elif strategy.bounds is not None:
+        found = strategy.bounds(pool, posterior)
     elif strategy.key is not None:
         found = bounds(strategy.key, pool, posterior)
     if found is None:
