@@ -36,8 +36,6 @@ SAMPLE: Final = 256  # sets with the highest bounds, scored first to find a good
 SAMPLE_READ: Final = 32  # the same where their rows are read first
 FEW: Final = 16  # up to one set in 16 is scored in full without a new pass
 LOOK_FROM: Final = 2**15  # sets; for fewer, a first look saves no time
-    2**15
-)  # sets; of fewer, a first look with few rows takes no less time than bounds
 # scores that tie are logarithms of up to 1,400, so their keys differ by less than this
 MARGIN: Final = 4e-6
 
