@@ -126,13 +126,13 @@ def pack(
         return packed
     n_basis = prepared.n_basis
     if len(sets.x) * n_basis >= LARGE:
-        packed["index"] = _pack_index(sets, cut)
+        packed["index"] = _pack_index(sets)
         if cut or 8 * len(sets) * (n_basis + 2) <= LARGEST_DESIGN:
             packed |= _pack_design(sets, prepared, n_basis, mark.sets(sets).own_x, rounded=cut)
     return packed
 
 
-def _pack_index(sets: Sets, cut: bool) -> bytes:
+def _pack_index(sets: Sets) -> bytes:
     names = sets.input_names
     index = {
         "ids": many_to_json(sets.ids),
@@ -144,8 +144,6 @@ def _pack_index(sets: Sets, cut: bool) -> bytes:
         index["overlap"] = True
     if sets.recipe is not None:
         index["recipe"] = sets.recipe.to_json()
-    if cut:
-        index["in_a_piece"] = pieces.sets_in_a_piece(sets)
     return json.dumps(index | origin_json(sets.origin)).encode()
 
 
@@ -157,7 +155,7 @@ def _pack_design(
         design = prepared.pool(sets).design
         add_products(x, prepared.basis, products)
     if rounded:
-        packed = pieces.pack_rounded(design)
+        packed = pieces.pack_rounded(design, pieces.sets_in_a_piece(sets))
     else:
         flat = [design.noise_scale, design.theta_sum, design.u.ravel()]
         packed = {"design": _pack_numbers(np.concatenate(flat))}
@@ -299,21 +297,26 @@ class Blobs:
         database: Database,
     ) -> Sets:
         starts, rows = starts_of(known["sizes"]), None
-        x, theta = self._pieces(starts, known, database).all()
-        if "rows" in self.names:
-            with database.read() as connection:
+        with database.read() as connection:
+            sums = pieces.unpack_sums(self.read(connection, pieces.SUMS))
+            if "rows" in self.names:
                 rows = row_ids_of(json.loads(zlib.decompress(self.read(connection, "rows"))))
+        x, theta = self._pieces(starts, known["n_inputs"], sums, database).all()
         about = names, None, None, recipe_of(known), rows, origin_of(known)
         return Sets(ids, x, theta, starts, *about)
 
     def _pieces(
-        self, starts: Int[np.ndarray, " A1"], known: Mapping[str, Any], database: Database
+        self,
+        starts: Int[np.ndarray, " A1"],
+        n_inputs: int,
+        sums: Mapping[str, np.ndarray],
+        database: Database,
     ) -> Pieces:
         def read(names: Sequence[str]) -> Mapping[str, bytes]:
             with database.read() as connection:
                 return self.read_many(connection, names)
 
-        return Pieces(starts, known["n_inputs"], known["in_a_piece"], read)
+        return Pieces(starts, n_inputs, int(sums["each"]), read)
 
     def _sets(self, connection: Connection) -> Sets:
         if "sets_file" in self.names:
@@ -424,11 +427,11 @@ class Blobs:
     def _rounded(
         self, connection: Connection, database: Database, sets: Sets, prepared: Prepared
     ) -> Design:
-        known = json.loads(self.read(connection, "index"))
-        packed = {name: self.read(connection, name) for name in ("rounded", pieces.SUMS)}
-        found = self._pieces(sets.starts, known, database)
+        codes = self.read(connection, "rounded")
+        sums = pieces.unpack_sums(self.read(connection, pieces.SUMS))
+        found = self._pieces(sets.starts, sets.n_inputs, sums, database)
         every = partial(_all_rows, prepared, sets)
-        return pieces.unpack_rounded(packed, found, prepared.basis, every)
+        return pieces.unpack_rounded(codes, sums, found, prepared.basis, every)
 
 
 def _all_rows(prepared: Prepared, sets: Sets) -> Float[np.ndarray, "A K"]:

@@ -1,7 +1,7 @@
 """Individuals in pieces, so that those of some sets are read without all others.
 
 A study with very many sets keeps its design rounded (`sumwise.model.rounded`), and sums up u_a
-again where it is needed. A piece has the inputs and weights of consecutive sets, mostly 64 KB of
+again where it is needed. A piece has the inputs and weights of consecutive sets, mostly 32 KB of
 numbers, and a checksum of its own in the database. It is packed in one of two ways, whichever is
 smaller; nothing is rounded.
 """
@@ -24,7 +24,7 @@ from sumwise.model.design import Design, sum_features
 from sumwise.model.rounded import Exact, Rounded, RoundedDesign
 from sumwise.util.shapes import Float, Int
 
-PIECE: Final = 2**16  # bytes of numbers
+PIECE: Final = 2**15  # bytes of numbers
 PREFIX: Final = "individuals/"
 _PLAIN, _PLANES = b"\0", b"\1"  # first byte of a piece: how its numbers are packed
 _LENGTHS: Final = np.dtype("<u4")
@@ -136,10 +136,10 @@ def _unpack(packed: bytes, shape: tuple[int, int]) -> Float[np.ndarray, "D1 N"]:
         raise DataError(f"the individuals of the study cannot be read ({error})") from error
 
 
-def pack_rounded(design: Design) -> dict[str, bytes]:
-    """The design but for its numbers beyond 16 bits."""
+def pack_rounded(design: Design, each: int) -> dict[str, bytes]:
+    """The design but for its numbers beyond 16 bits, and how many sets are in a piece."""
     rounded = Rounded.of(design.u)
-    sums = {"noise_scale": design.noise_scale, "theta_sum": design.theta_sum}
+    sums = {"noise_scale": design.noise_scale, "theta_sum": design.theta_sum, "each": each}
     own = {"step": rounded.step, "off": rounded.off, "square": rounded.square}
     return {
         "rounded": rounded.codes.astype("<i2").tobytes(),
@@ -147,21 +147,34 @@ def pack_rounded(design: Design) -> dict[str, bytes]:
     }
 
 
+def unpack_sums(packed: bytes) -> dict[str, np.ndarray]:
+    """What is beside the codes."""
+    what = "the sums of the study's design"
+    try:
+        return serialize.from_bytes(zlib.decompress(packed), what)
+    except zlib.error as error:
+        raise DataError(f"{what} cannot be read ({error})") from error
+
+
 def unpack_rounded(
-    packed: Mapping[str, bytes], pieces: Pieces, basis: Scaled, every: Callable[[], Any]
+    codes: bytes,
+    known: Mapping[str, np.ndarray],
+    pieces: Pieces,
+    basis: Scaled,
+    every: Callable[[], Any],
 ) -> RoundedDesign:
     """The design that `pack_rounded` packed.
 
     Args:
+        known: From `unpack_sums`.
         every: All u_a.
     """
-    known = serialize.from_bytes(zlib.decompress(packed[SUMS]), "the sums of the study's design")
-    codes = np.frombuffer(packed["rounded"], "<i2").reshape(len(pieces.starts) - 1, -1)
+    rows = np.frombuffer(codes, "<i2").reshape(len(pieces.starts) - 1, -1)
 
     def some(positions: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n K"]:
         return sum_features(*pieces.of_sets(positions), basis)
 
-    rounded = Rounded(codes, known["step"], known["off"], known["square"])
+    rounded = Rounded(rows, known["step"], known["off"], known["square"])
     return RoundedDesign(
-        rounded, known["noise_scale"], known["theta_sum"], Exact(codes.shape, some, every)
+        rounded, known["noise_scale"], known["theta_sum"], Exact(rows.shape, some, every)
     )
