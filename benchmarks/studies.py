@@ -50,8 +50,8 @@ def run(full: bool) -> list[Row]:
                     place, sets, model=model, strategy=settings["strategy"]
                 ) as study:
                     study.tell_many(order[:ANSWERS].tolist(), y_bar[order[:ANSWERS]])
-                target = n_sets == SIZES[-1] and name == FIXED
-                rows.append(_ask(place, name, sets, y_bar, order[:ANSWERS], target))
+                target = n_sets == SIZES[-1]
+                rows += _ask(place, name, sets, y_bar, order[:ANSWERS], target)
         rows += _tell(Path(folder), place, y_bar, order[ANSWERS:].tolist())
         rows += _many(Path(folder), place, y_bar, order[ANSWERS + TELLS :][:MANY].tolist())
         rows += _moved(Path(folder), sets[: 2 * MANY], y_bar)
@@ -63,7 +63,7 @@ def run(full: bool) -> list[Row]:
 
 def _ask(
     place: Path, name: str, sets: Any, y_bar: np.ndarray, told: np.ndarray, target: bool
-) -> Row:
+) -> list[Row]:
     _check_ask(place, name, sets, y_bar, told)
     spent = []
     for _ in range(ROUNDS):
@@ -73,11 +73,17 @@ def _ask(
         _shell("release", place, str(_asked(shown)))
     size = f"{len(sets):,} sets, {len(sets.x):,} individuals, {len(told)} answers"
     note = "CPU time of the whole command less that of an interpreter that does nothing."
+    asked = f"sumwise ask, {name}", size
+    memory = Row(f"its peak memory, {name}", size, f"{peak_of(place):.2f} GB")
+    kept, cpu = place.stat().st_size / 1e6, statistics.median(spent)
+    of_file = f"the study's file, {name}", size
     if target:
-        return at_most(
-            f"sumwise ask, {name}", size, statistics.median(spent), 1.0, "{:.2f} s", note
-        )
-    return Row(f"sumwise ask, {name}", size, seconds(statistics.median(spent)), note=note)
+        return [
+            at_most(*asked, cpu, 1.0, "{:.2f} s", note),
+            memory,
+            at_most(*of_file, kept, 150.0, "{:.0f} MB", "Inputs are random in all their digits."),
+        ]
+    return [Row(*asked, seconds(cpu), note=note), memory, Row(*of_file, f"{kept:.1f} MB")]
 
 
 def _check_ask(place: Path, name: str, sets: Any, y_bar: np.ndarray, told: np.ndarray) -> None:
@@ -99,6 +105,21 @@ def _asked(shown: str) -> int:
 
 def _shell(command: str, place: Path, *arguments: str) -> tuple[float, str]:
     return _cpu_of([sys.executable, "-m", "sumwise", command, str(place), *arguments])
+
+
+def peak_of(place: Path) -> float:
+    """Peak memory of `sumwise ask` in GB, as the process itself says: Linux only.
+
+    What the system says of a child begins with the memory of this process.
+    """
+    program = (
+        "import sys; from sumwise.cli import main; main(sys.argv[1:], standalone_mode=False); "
+        "print([line for line in open('/proc/self/status') if 'VmHWM' in line][0].split()[1])"
+    )
+    if not sys.platform.startswith("linux"):
+        return float("nan")
+    _, shown = _cpu_of([sys.executable, "-c", program, "ask", str(place), "--preview"])
+    return float(shown.split()[-1]) / 1e6
 
 
 def _cpu_of(command: list[str]) -> tuple[float, str]:

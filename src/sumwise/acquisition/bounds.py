@@ -12,9 +12,20 @@ is such a sum as well. Only leading r_i are needed: as they are orthonormal, the
 than 0 and no more than the largest weight among them times ‖u_a‖² − Σ_i (r_iᵀ u_a)², the part of
 u_a that the leading ones do not see.
 
+A first look at IVR takes fewer rows. Let e_i be the eigenvectors of S^½ Φᵀ V Φ S^½, p_i their
+eigenvalues, falling, and t_i = S^½ e_i. Then
+
+    u_aᵀ S u_a = Σ_i (t_iᵀ u_a)²    and    Σ_j v_j c_ja² = Σ_i p_i (t_iᵀ u_a)²
+
+What t_i beyond the first n add to the divisor they add p_{n+1} times at most to the numerator. So
+without them the quotient is too small only where it is below p_{n+1}.
+
 The numerator of IVR is ‖Q u_a‖² with Q = V^½ Φ S, and a part that rises with u_aᵀ S u_a. Of Q, r_i
 are singular vectors and weights squared singular values, and the root of the sum over the leading
 ones errs by at most γ_K ‖Q‖ ‖u_a‖.
+
+Where ũ_a is in memory in place of u_a (`sumwise.model.rounded`), all this bounds the sums of ũ_a.
+Their weights are 1 at most, so the root of a sum for u_a differs by no more than ‖u_a − ũ_a‖.
 """
 
 from __future__ import annotations
@@ -23,6 +34,7 @@ import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -30,6 +42,7 @@ import numpy as np
 from sumwise.acquisition.prediction import of_members, targets_of, unit_of
 from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
+from sumwise.model.rounded import RoundedDesign
 from sumwise.util.files import let_go
 from sumwise.util.shapes import Float, PerSet
 from sumwise.util.threads import one_thread
@@ -42,7 +55,10 @@ _FAINT: Final = 1e-5  # weights that are left out, in units of the largest
 _FAINT_IN_NOISE: Final = 1e-2  # the same where the signal is only a part of what divides
 ALONE: Final = 2**14  # sets that are worth a thread of their own
 KEPT: Final = 9 * 10**8  # bytes of a mapped file that stay in memory until the next question
-MANY: Final = 2**31  # rows: all that are not faint
+
+SOME: Final = 256  # sets that say what the best score is about
+SPARE: Final = 8  # rows beyond those that are needed at least: with more, fewer sets are left
+MOST_ROWS: Final = 64  # beyond, all rows at once take no longer
 
 Key = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
 Between = tuple[np.ndarray, np.ndarray]  # one number per set each
@@ -62,6 +78,8 @@ def squares(pool: Pool) -> PerSet:
     """‖u_a‖² of every set."""
     if pool.square is not None:
         return pool.square
+    if isinstance(pool.design, RoundedDesign):
+        return pool.design.rounded.square
     u = pool.design.u
     return np.einsum("ak,ak->a", u, u).astype(np.float64, copy=False)
 
@@ -70,7 +88,7 @@ def bounds(key: Key, pool: Pool, posterior: Posterior) -> Between:
     """Bounds on the key of each set."""
     signal = _Signal.of(posterior, _FAINT)
     (found,), power = _projections(pool, signal.rows)
-    low, high = signal.between(power, found)
+    low, high = signal.between(power, found, _off(pool))
     noise_scale, beta = posterior.noise_scale(pool.design), posterior.noise_precision
     return key(low, noise_scale, beta), key(high, noise_scale, beta)
 
@@ -81,7 +99,6 @@ class _Rows(NamedTuple):
     rows: Float[np.ndarray, "r K"]
     weights: Float[np.ndarray, " r"]
     rest: float  # the largest weight that is left out
-    diagonal: Float[np.ndarray, " K"] | None = None  # weights of u_k² that are added
 
     @classmethod
     def leading(
@@ -89,14 +106,12 @@ class _Rows(NamedTuple):
         rows: Float[np.ndarray, "R K"],
         weights: Float[np.ndarray, " R"],
         faint: float,
-        most: int = MANY,
-        diagonal: Float[np.ndarray, " K"] | None = None,
     ) -> _Rows:
         size = abs(weights)
         order = np.argsort(-size)
-        n = min(int((size > faint).sum()), most)
+        n = int((size > faint).sum())
         rest = float(size[order[n]]) if n < len(order) else 0.0
-        return cls(rows[order[:n]], weights[order[:n]], rest, diagonal)
+        return cls(rows[order[:n]], weights[order[:n]], rest)
 
     def slack(self, power: PerSet) -> PerSet:
         """Largest error of the sum."""
@@ -109,74 +124,123 @@ class _Rows(NamedTuple):
 
 
 class _Signal(NamedTuple):
-    """u_aᵀ S u_a as a sum over rows, beside ‖u_a‖² or weighted squares of single features."""
+    """u_aᵀ S u_a as a sum over rows, beside ‖u_a‖² where it is that of the prior."""
 
     rows: _Rows
     unit: float
     whole: bool = False  # whether ‖u_a‖² is added
 
     @classmethod
-    def of(cls, posterior: Posterior, faint: float, most: int = MANY) -> _Signal:
+    def of(cls, posterior: Posterior, faint: float) -> _Signal:
         variances, directions = posterior.variances, posterior.directions
-        largest = float(variances.max(initial=0.0))
+        largest = _largest(posterior)
         if len(directions) < directions.shape[1] or not 0 < largest < math.inf:
             share = np.clip(1 - posterior.hyper.prior_precision * variances, 0.0, 1.0)
-            rows = _Rows.leading(directions, -share, faint, most)
+            rows = _Rows.leading(directions, -share, faint)
             return cls(rows, 1 / posterior.hyper.prior_precision, whole=True)
-        weights = variances / largest
-        if most == MANY or (weights > faint).sum() <= most:
-            return cls(_Rows.leading(directions, weights, faint, most), largest)
-        inside = (directions.T * weights) @ directions
-        diagonal = np.clip(np.diagonal(inside), 0.0, 1.0)
-        powers, axes = np.linalg.eigh(inside - np.diag(diagonal))
-        return cls(_Rows.leading(axes.T, powers, faint, most, diagonal), largest)
+        return cls(_Rows.leading(directions, variances / largest, faint), largest)
 
-    def between(self, power: PerSet, found: Between) -> Between:
+    def between(self, power: PerSet, found: Between, off: PerSet | None) -> Between:
         weighted, inside = found
         if self.whole:
             weighted = power + weighted
         slack, missing = self.rows.slack(power), self.rows.missing(power, inside)
         low, high = weighted - slack, weighted + slack + missing
-        if self.whole or self.rows.diagonal is not None:  # weights may be negative
+        if self.whole:  # weights are negative
             low -= missing
-        return np.maximum(low, 0.0) * self.unit, np.maximum(high, 0.0) * self.unit
+        low, high = _widened(np.maximum(low, 0.0), np.maximum(high, 0.0), off)
+        return low * self.unit, high * self.unit
 
 
-def variance_reduction_between(
-    pool: Pool, posterior: Posterior, most: int = MANY
-) -> Between | None:
-    """Bounds on the IVR of each set; None if nothing can be learned.
+def variance_reduction_below(pool: Pool, posterior: Posterior) -> PerSet | None:
+    """Upper bounds on the IVR of each set from the leading t_i; None if these are too many."""
+    phi, weight = targets_of(pool, posterior)
+    half = posterior.root_times(phi * np.sqrt(weight)[:, None])
+    powers, axes = np.linalg.eigh(half.T @ half)
+    powers, top, scale = np.maximum(powers[::-1], 0.0), float(powers[-1]), _largest(posterior)
+    if not (1e-300 < top < 1e300 and 1e-300 < scale < 1e300 and 1e-300 < top * scale < 1e300):
+        return None
+    t, unit = posterior.root_times(axes.T[::-1]), unit_of(posterior)
+    slope = of_members(pool, posterior, np.ones(1)) - of_members(pool, posterior, np.zeros(1))
+    n = _needed(pool, posterior, t, powers, slope)
+    if n > MOST_ROWS:
+        return None
+    leading, rest = t[:n] / math.sqrt(scale), float(powers[n]) if n < len(powers) else 0.0
+    (found,), power = _projections(pool, _Rows(leading, powers[:n] / top, rest))
+    length = np.sqrt(power * (1 + _slack(0.0, 0, t.shape[1])) + _TINY)
+    squared, roots = np.einsum("rk,rk->r", leading, leading), []
+    for sum_of, weights in zip(found, (powers[:n] / top, np.ones(n)), strict=True):
+        root = np.sqrt(sum_of)
+        off = _gamma(t.shape[1]) * math.sqrt(weights @ squared) * length
+        roots.append((root, off + (n + 2) * _UNIT * root + _TINY**0.5))
+    (root, off), (seen, unsure) = roots
+    _, high = _widened(root, (root + off) ** 2, _off(pool))
+    least, _ = _widened(np.maximum(seen - unsure, 0.0) ** 2, seen, _off(pool))
+    least *= scale
+    gain = unit * (top * scale * high + of_members(pool, posterior, least))
+    return np.maximum(gain / (posterior.noise(pool.design) + least), unit * (rest + slope))
 
-    Args:
-        most: Rows of each of the two sums: with fewer, bounds are wider, and take less time.
+
+def _needed(
+    pool: Pool,
+    posterior: Posterior,
+    t: Float[np.ndarray, "K K"],
+    powers: Float[np.ndarray, " K"],
+    slope: PerSet,
+) -> int:
+    """How many t_i bounds need so that those that are left out matter to poor sets only.
+
+    Some sets, rounded as they may be, say what the best score is about.
     """
+    here = slice(None, None, max(1, len(pool.design) // SOME))
+    some = replace(pool, design=pool.design.part(here), signal=None, square=None)
+    if isinstance(some.design, RoundedDesign):
+        u = some.design.rounded.codes * some.design.rounded.step[:, None]
+    else:
+        u = some.design.u
+    along = np.square(u @ t.T)
+    signal = along.sum(axis=1)
+    gain = along @ powers + of_members(some, posterior, signal)
+    reached = float((gain / (posterior.noise(some.design) + signal)).max())
+    loud = int((powers > _FAINT * _FAINT * powers[0]).sum())  # single precision has those beside
+    return min(int((powers + slope.max() > reached).sum()) + SPARE, loud)
+
+
+def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | None:
+    """Bounds on the IVR of each set; None if nothing can be learned."""
     phi, weight = targets_of(pool, posterior)
     towards = posterior.times(phi * np.sqrt(weight)[:, None])
     powers, axes = np.linalg.eigh(towards.T @ towards)
     largest = float(powers[-1])
     if not 1e-300 < largest < 1e300:
         return None
-    rows = _Rows.leading(axes.T, np.maximum(powers / largest, 0.0), _FAINT, most)
-    signal, unit = _Signal.of(posterior, _FAINT_IN_NOISE, most), unit_of(posterior) * largest
+    rows = _Rows.leading(axes.T, np.maximum(powers / largest, 0.0), _FAINT)
+    signal, unit = _Signal.of(posterior, _FAINT_IN_NOISE), unit_of(posterior) * largest
     (found, along), power = _projections(pool, rows, signal.rows)
     n, n_basis = rows.rows.shape
     root, length = np.sqrt(found[0]), np.sqrt(power * (1 + _slack(0.0, 0, n_basis)) + _TINY)
     off = _gamma(n_basis) * math.sqrt(rows.weights.sum()) * length
     off += (n + 2) * _UNIT * root + _TINY**0.5
     low, high = np.maximum(root - off, 0.0) ** 2, (root + off) ** 2 + rows.missing(power, found[1])
+    low, high = _widened(low, high, _off(pool))
     noise, squared = posterior.noise(pool.design), unit_of(posterior)
-    least, most_of = signal.between(power, along)
+    least, most = signal.between(power, along, _off(pool))
     low = unit * low + squared * of_members(pool, posterior, least)
-    high = unit * high + squared * of_members(pool, posterior, most_of)
-    return low / (noise + most_of), high / (noise + least)
+    high = unit * high + squared * of_members(pool, posterior, most)
+    return low / (noise + most), high / (noise + least)
+
+
+def _largest(posterior: Posterior) -> float:
+    """The largest variance of w along any direction."""
+    if len(posterior.directions) < posterior.directions.shape[1]:
+        return 1 / posterior.hyper.prior_precision
+    return float(posterior.variances.max(initial=0.0))
 
 
 def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
-    """Σ_i w_i (row_iᵀ u_a)² + Σ_k d_k u_ak² and Σ_i (row_iᵀ u_a)² of every set, and ‖u_a‖².
-
-    The last of the parts alone may have d.
-    """
-    u, diagonal = pool.design.u, parts[-1].diagonal
+    """Σ_i w_i (row_iᵀ u_a)² and Σ_i (row_iᵀ u_a)² of every set, and ‖u_a‖²."""
+    rounded = pool.design.rounded if isinstance(pool.design, RoundedDesign) else None
+    u = pool.design.u if rounded is None else rounded.codes
     columns = np.concatenate([each.rows for each in parts]).T.astype(np.float32, order="C")
     ends = np.cumsum([0, *(len(each.rows) for each in parts)])
     weights = np.zeros((columns.shape[1], 2 * len(parts)), np.float32)
@@ -197,9 +261,6 @@ def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
             product = np.matmul(some, columns, out=along[: len(some)])
             np.square(product, out=product)
             found[:, here] = (product @ weights).T
-            if diagonal is not None:
-                squared = np.square(some, out=block[: len(some)])
-                found[-2, here] += squared @ diagonal.astype(np.float32)
             if here.stop * u.strides[0] > KEPT:
                 let_go(u[here])
 
@@ -210,7 +271,21 @@ def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
         spans = [range(i * BLOCK, len(u), n_threads * BLOCK) for i in range(n_threads)]
         with one_thread(), ThreadPoolExecutor(n_threads) as threads:
             list(threads.map(look, spans))
+    if rounded is not None:
+        found *= np.square(rounded.step, dtype=np.float64)
     return list(zip(found[::2], found[1::2], strict=True)), squares(pool)
+
+
+def _off(pool: Pool) -> PerSet | None:
+    """‖u_a − ũ_a‖ at most, where ũ is in memory in place of u."""
+    return pool.design.rounded.off if isinstance(pool.design, RoundedDesign) else None
+
+
+def _widened(low: PerSet, high: PerSet, off: PerSet | None) -> Between:
+    """Bounds of a sum for u, from those for ũ: weights are 1 at most, so its root is Lipschitz."""
+    if off is None:
+        return low, high
+    return np.maximum(np.sqrt(low) - off, 0.0) ** 2, (np.sqrt(high) + off) ** 2
 
 
 def _gamma(n_basis: int) -> float:

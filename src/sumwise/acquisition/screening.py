@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.random import Generator
 
-from sumwise.acquisition.bounds import HUGE, MANY, Between, bounds, signal_to_noise, squares
+from sumwise.acquisition.bounds import HUGE, Between, bounds, signal_to_noise, squares
 from sumwise.acquisition.strategies import (
     TIE,
     Acquisition,
@@ -28,13 +28,14 @@ from sumwise.acquisition.strategies import (
 )
 from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
+from sumwise.model.rounded import RoundedDesign
 from sumwise.util.shapes import Float, Int, Mask, PerSet
 
 SCREENED_FROM: Final = 4096  # sets; fewer are cheap to score in full
 SAMPLE: Final = 256  # sets with the highest bounds, scored first to find a good cut
+SAMPLE_READ: Final = 32  # the same where their rows are read first
 FEW: Final = 16  # up to one set in 16 is scored in full without a new pass
-COARSE_FROM: Final = 2**15  # sets; for fewer, one pass with all rows takes no longer than two
-COARSE: Final = 40  # rows of a first pass, which mostly leaves a few dozen sets
+LOOK_FROM: Final = 2**15  # sets; for fewer, a first look saves no time
 # scores that tie are logarithms of up to 1,400, so their keys differ by less than this
 MARGIN: Final = 4e-6
 
@@ -116,8 +117,8 @@ def candidates(
             high = ceiling.under(posterior)
             chosen = _under_ceiling(pool, posterior, high, allowed, n)
         given = strategy, pool, posterior, rng, allowed, n, cost
-        if chosen is None and strategy.bounds is not None and len(allowed) >= COARSE_FROM:
-            chosen, high = _within_bounds(*given, rows=COARSE)
+        if chosen is None and strategy.below is not None and len(allowed) >= LOOK_FROM:
+            chosen, high = _within_bounds(*given, first=True)
             if chosen is not None and chosen.sum() > len(chosen) // FEW:
                 chosen = None
             elif chosen is not None and chosen.sum() > max(n, SCREENED_FROM // FEW):
@@ -149,16 +150,19 @@ def _within_bounds(
     allowed: Mask,
     n: int,
     cost: PerSet | None,
-    rows: int = MANY,
+    first: bool = False,
 ) -> tuple[Mask, PerSet] | tuple[None, None]:
     """Sets that may be among the best, and bounds for a `Ceiling`; None if there are no bounds.
 
     Args:
-        rows: Of the sums that bound a score; fewer take less time, and leave more sets.
+        first: Whether to take few rows, which takes less time and leaves more sets.
     """
     found: Between | None = None
-    if strategy.bounds is not None:
-        found = strategy.bounds(pool, posterior, rows)
+    if first and strategy.below is not None:
+        below = strategy.below(pool, posterior)
+        found = None if below is None else (np.zeros(len(below)), below)
+    elif strategy.bounds is not None:
+        found = strategy.bounds(pool, posterior)
     elif strategy.key is not None:
         found = bounds(strategy.key, pool, posterior)
     if found is None:
@@ -171,7 +175,8 @@ def _within_bounds(
     low[~allowed] = -np.inf
     cut = _nth_largest(low, n)
     if strategy.bounds is not None:  # these are wide where there is little noise
-        some = min(max(SAMPLE, n), int(allowed.sum()))
+        sample = SAMPLE_READ if isinstance(pool.design, RoundedDesign) else SAMPLE
+        some = min(max(sample, n), int(allowed.sum()))
         top = np.argpartition(np.where(allowed, high, -np.inf), -some)[-some:]
         _, scores = _scored(strategy, pool, posterior, rng, top)
         ranked = per_cost(strategy, scores, None if cost is None else cost[top])
@@ -189,7 +194,7 @@ def _again(
     cost: PerSet | None,
 ) -> Mask:
     """Which of the chosen sets may be among the best by bounds from all rows."""
-    some = replace(pool, design=pool.design.rows(chosen), square=squares(pool)[chosen])
+    some = replace(pool, design=pool.design.part(chosen), square=squares(pool)[chosen])
     everyone = np.ones(len(some.design), dtype=bool)
     own = None if cost is None else cost[chosen]
     finer, _ = _within_bounds(strategy, some, posterior, rng, everyone, n, own)

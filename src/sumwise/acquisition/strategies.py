@@ -20,6 +20,7 @@ from sumwise.acquisition.bounds import (
     Key,
     signal_to_noise,
     total_variance,
+    variance_reduction_below,
     variance_reduction_between,
 )
 from sumwise.data.frames import to_float
@@ -55,7 +56,8 @@ class Strategy:
     # Of many sets, bounds from a pass in single precision say which to score in full: bounds on a
     # key that rises with the score and never rises when more is known, or on the score itself.
     key: Key | None = None
-    bounds: Callable[[Pool, Posterior, int], Between | None] | None = None
+    bounds: Callable[[Pool, Posterior], Between | None] | None = None
+    below: Callable[[Pool, Posterior], PerSet | None] | None = None  # upper ones, from few rows
 
     def __call__(self, pool: Pool, posterior: Posterior, rng: Generator, /) -> PerSet:
         return self.score(pool, posterior, rng)
@@ -153,6 +155,7 @@ _TABLE: Final = (
         uses_targets=True,
         bounds=variance_reduction_between,
         in_parts=True,
+        below=variance_reduction_below,
     ),
     Strategy(
         "EPIG",

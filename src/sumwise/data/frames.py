@@ -7,6 +7,7 @@ line, `simulate` and predictions all read through it.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -326,7 +327,8 @@ def to_float(
 ) -> Float[np.ndarray, "..."]:
     """A float64 copy; values that are not numbers are refused."""
     try:
-        if type(values) is not np.ndarray and np.ma.is_masked(values):
+        masks = "numpy.ma" in sys.modules  # which takes a while to import
+        if masks and type(values) is not np.ndarray and np.ma.is_masked(values):
             raise TypeError("some values are masked. Fill them in, or drop them")
         array = np.asarray(values)
         if array.dtype.kind not in "biuf":  # text like "3" must not slip through as a number

@@ -190,7 +190,7 @@ def joint_gram(pool: Pool, posterior: Posterior, which: Int[np.ndarray, " n"]) -
 
 def _gram(posterior: Posterior, first: int, pool: Pool, wanted: Mask) -> np.ndarray:
     del first
-    n_basis, which = pool.design.u.shape[1], np.flatnonzero(wanted)
+    n_basis, which = pool.design.n_basis, np.flatnonzero(wanted)
     gram, alone = np.zeros((n_basis, n_basis)), independent_of_others(pool, which)
     for some, joint in ((which[alone], False), (which[~alone], True)):
         for low in range(0, len(some), BLOCK):

@@ -419,7 +419,7 @@ def second_moment(pool: Pool) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray
         phi = features(pool.basis, pool.targets.x)
         moment = (phi * pool.targets.weight[:, None]).T @ phi
     elif moment is None:
-        n_basis = pool.design.u.shape[1]
+        n_basis = pool.design.n_basis
         moment = np.zeros((n_basis, n_basis))
         add_products(pool.sets.own_x, pool.basis, moment)
         moment /= len(pool.sets.own_x)

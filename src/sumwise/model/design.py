@@ -69,8 +69,16 @@ class Design:
         """(Σθ)² over the individuals of each effect in the set, added up over effects."""
         return self.theta_sum**2 if self.effect is None else self.effect
 
+    @property
+    def n_basis(self) -> int:
+        return self.u.shape[1]
+
     def __len__(self) -> int:
         return len(self.u)
+
+    def part(self, index: Any) -> Design:
+        """The same as `rows`, of which bounds are made: their u may stay rounded."""
+        return self.rows(index)
 
     def rows(self, index: Any) -> Design:
         """The design of some sets: any NumPy index."""

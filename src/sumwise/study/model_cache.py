@@ -133,10 +133,11 @@ class ModelCache:
     def _drawn(self) -> Pool:
         """The sets under the basis as it was drawn."""
         record = self._record
-        if "design" not in record.blobs.names:
+        if not record.blobs.names & {"design", "rounded"}:
             return self._of_pool((record.embedded or record.sets).pool(record.prepared))
         with self._database.read() as connection:
-            return record.blobs.pool(connection, record.sets, record.prepared.basis, record.pool)
+            known = record.sets, record.prepared, record.pool
+            return record.blobs.pool(connection, self._database, *known)
 
     def _of_pool(self, pool: Pool) -> Pool:
         """The same, aimed at individuals of the pool: those of retired sets do not count."""
@@ -145,7 +146,7 @@ class ModelCache:
         x = self._people.own_x
         moment = None
         if not self._learns:
-            moment = np.zeros((pool.design.u.shape[1],) * 2)
+            moment = np.zeros((pool.design.n_basis,) * 2)
             add_products(x, pool.basis, moment)
             moment /= len(x)
         return replace(pool, targets=replace(thinned(x), everyone=len(x)), moment=moment)

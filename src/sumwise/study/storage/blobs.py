@@ -5,6 +5,8 @@
     basis        what was drawn
     index        ids and sizes of the sets      } of large studies only: asking needs these, and
     design       u_a, s_a and Σθ of every set   } not the individuals,
+    rounded, sums  in place of the design       } of the largest (`pieces`), where `sets` is only
+    individuals/0, individuals/1, …             } `rows`, the user's own ids of individuals
     moment       mean of φ φᵀ over individuals  } nor does the expected improvement
     sample       a subsample of individuals     } nor scoring by their predictions
     aims         costs, known noise, targets and the threshold, where they were given
@@ -25,8 +27,10 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,26 +47,31 @@ from sumwise.data.pool_rules import PoolRules
 from sumwise.data.recipe import Recipe
 from sumwise.data.sets import LazySets, Sets
 from sumwise.data.targets import Targets, thinned
+from sumwise.data.valid_sets import starts_of
 from sumwise.errors import DataError, SettingError, StorageError
 from sumwise.learning.learner import weighed
 from sumwise.model import overlap, serialize
-from sumwise.model.basis import Scaled
 from sumwise.model.design import Design, Pool, add_products
 from sumwise.model.fit import Prepared
 from sumwise.model.serialize import pack_prepared
 from sumwise.outofcore.design_store import Embedded
-from sumwise.study.storage import sqlite
+from sumwise.study.storage import pieces, sqlite
 from sumwise.study.storage.database import Connection, Database
 from sumwise.study.storage.id_json import from_json, many_from_json, many_to_json, to_json
+from sumwise.study.storage.pieces import Pieces
 from sumwise.study.storage.schema import files
 from sumwise.util.files import atomic_write, parquet_table
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Float, Int
 from sumwise.util.threads import one_thread
 
 LARGE: Final = 2**22  # features of individuals: from here on embedding them takes a while
 LARGEST_DESIGN: Final = 2**29  # bytes; a larger design is computed anew when it is needed
 ROW_ID: Final = "row_id"
 OF: Final = "sumwise:of"  # in the metadata of a map: whose shapes it has
+# blobs that are of the individuals and of nothing else, beside those of `pieces.PREFIX`
+OF_SETS: Final = (
+    "sets", "sets_file", "rows", "index", "design", "rounded", pieces.SUMS, "moment", "sample"
+)  # fmt: skip
 LARGEST_BLOB: Final = 10**9  # bytes that SQLite and PostgreSQL store in one value
 
 
@@ -87,9 +96,11 @@ def pack(
     """
     if sets_file is not None and os.path.lexists(sets_file):
         raise SettingError(f"{sets_file} exists; name another file for the sets")
-    parquet = pack_sets(sets)
     packed = {"basis": pack_prepared(prepared)}
     mark = mark or PoolMark()
+    cut = sets_file is None and rules is None and not prepared.looks_at_individuals
+    cut = cut and pieces.worth_it(sets, prepared.n_basis)
+    parquet = b"" if cut else pack_sets(sets)
     if rules is not None:
         packed["rules"] = rules.to_json().encode()
     if mark.changes:
@@ -98,6 +109,11 @@ def pack(
         digest = hashlib.sha256(parquet).hexdigest()
         known = {"path": _inside(sets_file, folder), "bytes": len(parquet), "sha256": digest}
         packed["sets_file"] = json.dumps(known).encode()
+    elif cut:
+        packed |= pieces.pack_individuals(sets)
+        if sets.row_ids is not None:
+            names = json.dumps([to_json(name) for name in sets.row_ids])
+            packed["rows"] = zlib.compress(names.encode(), 1)
     elif len(parquet) < LARGEST_BLOB:
         packed["sets"] = parquet
     else:
@@ -108,36 +124,43 @@ def pack(
         )
     if prepared.basis.learns or rules is not None:  # all individuals are needed for a pool
         return packed
-    n_basis = prepared.basis(sets.x[:1]).shape[1]
+    n_basis = prepared.n_basis
     if len(sets.x) * n_basis >= LARGE:
-        names = sets.input_names
-        index = {
-            "ids": many_to_json(sets.ids),
-            "sizes": sets.sizes.tolist(),
-            "inputs": None if names is None else many_to_json(names),
-            "n_inputs": sets.n_inputs,
-        }
-        if sets.members is not None:
-            index["overlap"] = True
-        if sets.recipe is not None:
-            index["recipe"] = sets.recipe.to_json()
-        index |= origin_json(sets.origin)
-        packed["index"] = json.dumps(index).encode()
-        if 8 * len(sets) * (n_basis + 2) <= LARGEST_DESIGN:
-            packed |= _pack_design(sets, prepared, n_basis, mark.sets(sets).own_x)
+        packed["index"] = _pack_index(sets)
+        if cut or 8 * len(sets) * (n_basis + 2) <= LARGEST_DESIGN:
+            packed |= _pack_design(sets, prepared, n_basis, mark.sets(sets).own_x, rounded=cut)
     return packed
 
 
+def _pack_index(sets: Sets) -> bytes:
+    names = sets.input_names
+    index = {
+        "ids": many_to_json(sets.ids),
+        "sizes": sets.sizes.tolist(),
+        "inputs": None if names is None else many_to_json(names),
+        "n_inputs": sets.n_inputs,
+    }
+    if sets.members is not None:
+        index["overlap"] = True
+    if sets.recipe is not None:
+        index["recipe"] = sets.recipe.to_json()
+    return json.dumps(index | origin_json(sets.origin)).encode()
+
+
 def _pack_design(
-    sets: Sets, prepared: Prepared, n_basis: int, x: Float[np.ndarray, "N D"]
+    sets: Sets, prepared: Prepared, n_basis: int, x: Float[np.ndarray, "N D"], *, rounded: bool
 ) -> dict[str, bytes]:
     products = np.zeros((n_basis, n_basis))
     with one_thread():  # many small products: threads would wait for one another
         design = prepared.pool(sets).design
         add_products(x, prepared.basis, products)
-    flat = [design.noise_scale, design.theta_sum, design.u.ravel()]
+    if rounded:
+        packed = pieces.pack_rounded(design, pieces.sets_in_a_piece(sets))
+    else:
+        flat = [design.noise_scale, design.theta_sum, design.u.ravel()]
+        packed = {"design": _pack_numbers(np.concatenate(flat))}
     return {
-        "design": _pack_numbers(np.concatenate(flat)),
+        **packed,
         "moment": _pack_numbers(products.ravel() / len(x)),
         "sample": pack_aims(Objective(thinned(x))),
     }
@@ -184,8 +207,9 @@ class Blobs:
     def of(cls, connection: Connection, study_id: int, what: str, folder: str | None) -> Blobs:
         """Which ones there are. Their checksums lie behind them, and would cost reading them."""
         known = sa.select(files.c.name).where(files.c.study_id == study_id)
+        known = known.where(files.c.name.not_like(f"{pieces.PREFIX}%"))
         names = frozenset(connection.execute(known).scalars())
-        if "basis" not in names or not names & {"sets", "sets_file", "embedded"}:
+        if "basis" not in names or not names & {"sets", "sets_file", "embedded", "rounded"}:
             raise DataError(f"{what} is incomplete; restore it from a copy")
         return cls(study_id, what, folder, names, version_of(connection, study_id))
 
@@ -219,6 +243,25 @@ class Blobs:
         else:
             raw = sa.type_coerce(files.c.content, sa.types.NullType())
             content, digest = connection.execute(sa.select(raw, files.c.sha256).where(here)).one()
+        return self._checked(name, content, digest)
+
+    def read_many(self, connection: Connection, names: Sequence[str]) -> dict[str, bytes]:
+        """Small blobs by name, as they were written."""
+        self.refuse_outdated(connection)
+        found: dict[str, bytes] = {}
+        for low in range(0, len(names), 500):
+            here = files.c.study_id == self.study_id, files.c.name.in_(names[low : low + 500])
+            raw = sa.type_coerce(files.c.content, sa.types.NullType())
+            known = sa.select(files.c.name, raw, files.c.sha256).where(*here)
+            for name, content, digest in connection.execute(known):
+                found[name] = self._checked(name, content, digest)
+        if missing := set(names) - found.keys():
+            raise DataError(
+                f"{min(missing)} of {self.what} is missing. Restore the database from a copy."
+            )
+        return found
+
+    def _checked(self, name: str, content: Any, digest: str) -> bytes:
         if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != digest:
             raise DataError(
                 f"the {name} of {self.what} have changed since it was made: their "
@@ -233,15 +276,47 @@ class Blobs:
         if "sets_file" in self.names:
             self._sets_file(connection, read=False)
 
-        def load() -> Sets:
-            with database.read() as later:
-                return self._sets(later)
-
         known = json.loads(self.read(connection, "index"))
         names = None if known["inputs"] is None else many_from_json(known["inputs"])
         ids = many_from_json(known["ids"])
+
+        def load() -> Sets:
+            if "rounded" in self.names:
+                return self._from_pieces(ids, names, known, database)
+            with database.read() as later:
+                return self._sets(later)
+
         about = known["sizes"], known["n_inputs"], names, load, known.get("overlap", False)
         return LazySets(ids, *about, recipe_of(known), origin_of(known))
+
+    def _from_pieces(
+        self,
+        ids: tuple[Hashable, ...],
+        names: tuple[Hashable, ...] | None,
+        known: Mapping[str, Any],
+        database: Database,
+    ) -> Sets:
+        starts, rows = starts_of(known["sizes"]), None
+        with database.read() as connection:
+            sums = pieces.unpack_sums(self.read(connection, pieces.SUMS))
+            if "rows" in self.names:
+                rows = row_ids_of(json.loads(zlib.decompress(self.read(connection, "rows"))))
+        x, theta = self._pieces(starts, known["n_inputs"], sums, database).all()
+        about = names, None, None, recipe_of(known), rows, origin_of(known)
+        return Sets(ids, x, theta, starts, *about)
+
+    def _pieces(
+        self,
+        starts: Int[np.ndarray, " A1"],
+        n_inputs: int,
+        sums: Mapping[str, np.ndarray],
+        database: Database,
+    ) -> Pieces:
+        def read(names: Sequence[str]) -> Mapping[str, bytes]:
+            with database.read() as connection:
+                return self.read_many(connection, names)
+
+        return Pieces(starts, n_inputs, int(sums["each"]), read)
 
     def _sets(self, connection: Connection) -> Sets:
         if "sets_file" in self.names:
@@ -325,19 +400,42 @@ class Blobs:
         known = connection.execute(sa.select(files.c.name).where(here)).first()
         return None if known is None else self.read(connection, "map")
 
-    def pool(self, connection: Connection, sets: Sets, basis: Scaled, mark: PoolMark) -> Pool:
+    def pool(
+        self,
+        connection: Connection,
+        database: Database,
+        sets: Sets,
+        prepared: Prepared,
+        mark: PoolMark,
+    ) -> Pool:
         """The sets as a strategy sees them, as they were stored when the study was made."""
-        n_sets = len(sets)
-        flat = _view(self.read(connection, "design"))
-        u = flat[2 * n_sets :].reshape(n_sets, -1)
-        effect = None if sets.members is None else overlap.scales(sets)[1]
-        design = Design(u, flat[:n_sets], flat[n_sets : 2 * n_sets], effect)
-        moment = _view(self.read(connection, "moment")).reshape(u.shape[1], u.shape[1])
+        n_sets, basis = len(sets), prepared.basis
+        if "rounded" in self.names:
+            design = self._rounded(connection, database, sets, prepared)
+        else:
+            flat = _view(self.read(connection, "design"))
+            u = flat[2 * n_sets :].reshape(n_sets, -1)
+            effect = None if sets.members is None else overlap.scales(sets)[1]
+            design = Design(u, flat[:n_sets], flat[n_sets : 2 * n_sets], effect)
+        moment = _view(self.read(connection, "moment")).reshape(design.n_basis, design.n_basis)
         targets = self.aims(connection, "sample").targets  # None in studies of older versions
         if targets is not None:
             everyone = sets.sizes[mark.positions(sets.n_asked)].sum()
             targets = replace(targets, everyone=int(everyone))
         return Pool(sets, basis, design, moment=moment, targets=targets)
+
+    def _rounded(
+        self, connection: Connection, database: Database, sets: Sets, prepared: Prepared
+    ) -> Design:
+        codes = self.read(connection, "rounded")
+        sums = pieces.unpack_sums(self.read(connection, pieces.SUMS))
+        found = self._pieces(sets.starts, sets.n_inputs, sums, database)
+        every = partial(_all_rows, prepared, sets)
+        return pieces.unpack_rounded(codes, sums, found, prepared.basis, every)
+
+
+def _all_rows(prepared: Prepared, sets: Sets) -> Float[np.ndarray, "A K"]:
+    return prepared.pool(sets).design.u
 
 
 _VERSION: Final = sa.select(files.c.sha256).where(

@@ -22,8 +22,10 @@ from sumwise.learning.pools import rows_in
 from sumwise.learning.propose import Answer, Ask, NewPool
 from sumwise.learning.told import Place, not_yet_known, refusal
 from sumwise.study.storage import records
+from sumwise.study.storage.blobs import OF_SETS
 from sumwise.study.storage.database import Connection, Database
 from sumwise.study.storage.id_json import to_json
+from sumwise.study.storage.pieces import PREFIX
 from sumwise.study.storage.records import Claim, Snapshot, StudyRecord
 from sumwise.study.storage.schema import (
     answers,
@@ -335,8 +337,8 @@ class Transaction:
         if self._state.changes != seen.changes:
             return False
         mine = files.c.study_id == self._record.id
-        replaced = {*packed, "sets", "sets_file", "index", "design", "moment", "sample"}
-        self.connection.execute(files.delete().where(mine, files.c.name.in_(replaced)))
+        pieces, replaced = files.c.name.like(f"{PREFIX}%"), {*packed, *OF_SETS}
+        self.connection.execute(files.delete().where(mine, pieces | files.c.name.in_(replaced)))
         _store_files(self.connection, self._record.id, packed)
         self.connection.execute(chain.delete().where(chain.c.study_id == self._record.id))
         for position in emptied:
