@@ -177,6 +177,7 @@ def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
     The last of the parts alone may have d.
     """
     u, diagonal = pool.design.u, parts[-1].diagonal
+    width = u.shape[1] * u.dtype.itemsize
     columns = np.concatenate([each.rows for each in parts]).T.astype(np.float32, order="C")
     ends = np.cumsum([0, *(len(each.rows) for each in parts)])
     weights = np.zeros((columns.shape[1], 2 * len(parts)), np.float32)
@@ -200,7 +201,7 @@ def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
             if diagonal is not None:
                 squared = np.square(some, out=block[: len(some)])
                 found[-2, here] += squared @ diagonal.astype(np.float32)
-            if here.stop * u.strides[0] > KEPT:
+            if here.stop * width > KEPT:
                 let_go(u[here])
 
     n_threads = min(os.cpu_count() or 1, len(u) // ALONE)
