@@ -22,7 +22,7 @@ from sumwise.errors import SettingError
 from sumwise.model import overlap
 from sumwise.model.basis import Basis, Scaled
 from sumwise.model.nonlinear import Nonlinear
-from sumwise.util.parted import Rows
+from sumwise.util.parted import Parted, Rows
 from sumwise.util.shapes import Float, Int
 
 BLOCK_NUMBERS = 2**16  # features held at once: half a MB, which stays in a core's own cache
@@ -32,7 +32,7 @@ COMPILED_FROM = 2**25  # features; below this, loading numba costs more than it 
 AGAIN_FROM = 2**23  # the same where features are needed again after every answer
 
 
-def freeze(*arrays: Rows) -> None:
+def freeze(*arrays: np.ndarray | Parted) -> None:
     """Make arrays read-only: the model shares them with strategies and users."""
     for array in arrays:
         if isinstance(array, np.ndarray):  # rows in several places cannot be written to

@@ -245,6 +245,22 @@ class Embedded:
             )
         return self.sets.pool(model) if fitted else self.own_pool
 
+    def update(self, scan: Scan | None = None, *, run: Any = None) -> Embedded:
+        """The design of the files as they are now; what has not changed is not embedded again.
+
+        Files are identified by the checksum of their footer and by when they were written. Parts of
+        changed and new files are read, and parts that share a set with a changed one. Basis and
+        scaling stay as they were drawn. The folder then holds the new design, and studies go on
+        with the one that they were made with; `Study.refresh_pool` brings a study up to date.
+
+        Args:
+            scan: Of the files as they are now; scanned again where they were found if left out.
+            run: As in `AggregateRegressor.embed`.
+        """
+        from sumwise.outofcore import grow
+
+        return grow.updated(self, scan, run)
+
     def __len__(self) -> int:
         return len(self.own_pool.sets)
 
@@ -378,8 +394,8 @@ def rows_of(folder: str, manifest: DesignManifest) -> Rows:
         first, rows = some[0], sum(region.rows for region in some)
         if first.file not in whole:
             whole[first.file] = _mapped(folder, manifest, first.file)
-        low = (first.offset - whole[first.file][0]) // manifest.row_bytes
-        if low < 0 or low + rows > len(whole[first.file][1]):
+        low, odd = divmod(first.offset - whole[first.file][0], manifest.row_bytes)
+        if odd or low < 0 or low + rows > len(whole[first.file][1]):
             raise damaged(folder, first.file)
         pieces.append(whole[first.file][1][low : low + rows])
     found: Rows = pieces[0] if len(pieces) == 1 else Parted(pieces)

@@ -225,19 +225,35 @@ def embed_rows(
 ) -> Rows:
     """Sums over the runs of a batch, in the precision of `dtype`."""
     bounds = np.append(starts, len(batch))
-    u = None
     with np.errstate(over="ignore", invalid="ignore"):  # refused below, by row
-        if worth_compiling(scan.rows, basis):
-            from sumwise.model import kernels
-
-            u = kernels.sum_runs(batch.inputs, theta, bounds, basis, dtype)
-        if u is None:
-            u = sum_features(batch.inputs.T, theta, bounds, basis).astype(dtype, copy=False)
+        u = sum_runs(scan.rows, batch.inputs, theta, bounds, basis, dtype)
         square = np.einsum("ak,ak->a", u, u)
         if not (np.isfinite(square).all() or np.isfinite(u).all()):
             row = int(starts[int(np.argmin(np.isfinite(u).all(axis=1)))])
             raise _not_finite(batch, row)
         return Rows(u, np.add.reduceat(theta**2, starts), np.add.reduceat(theta, starts))
+
+
+def sum_runs(
+    n_rows: int,
+    inputs: Float[np.ndarray, "D n"],
+    theta: Float[np.ndarray, " n"],
+    bounds: Int[np.ndarray, " r1"],
+    basis: Scaled,
+    dtype: np.dtype[Any],
+) -> Float[np.ndarray, "r K"]:
+    """Σ θ φ over runs of rows, by the compiled kernel where that saves time.
+
+    Args:
+        n_rows: How many there are in all.
+    """
+    u = None
+    with np.errstate(over="ignore", invalid="ignore"):
+        if worth_compiling(n_rows, basis):
+            from sumwise.model import kernels
+
+            u = kernels.sum_runs(inputs, theta, bounds, basis, dtype)
+        return sum_features(inputs.T, theta, bounds, basis).astype(dtype) if u is None else u
 
 
 def _not_finite(batch: Batch, row: int) -> SettingError:

@@ -31,7 +31,7 @@ SINGLE: Final = 16  # rows of a region that are fetched one by one; of more, all
 
 def is_address(folder: str) -> bool:
     """Whether it is a store, not a folder on a disk."""
-    return "://" in folder
+    return "://" in os.fspath(folder)
 
 
 def normal(folder: str) -> str:
