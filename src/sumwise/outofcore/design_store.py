@@ -303,6 +303,18 @@ def opened(folder: str, name: str, *, check: bool = True) -> Embedded:
         raise _unreadable(folder, error) from error
 
 
+def with_digest(folder: str, digest: str) -> str:
+    """The manifest with this checksum among those of a folder, where a design has grown.
+
+    Without one, that of the folder.
+    """
+    if place.sha256(folder, MANIFEST) != digest:
+        for name in place.listed(folder):
+            if name.startswith("manifest-") and place.sha256(folder, name) == digest:
+                return name
+    return MANIFEST
+
+
 def read_manifest(folder: str, name: str = MANIFEST) -> DesignManifest:
     return _read_manifest(folder, name)[0]
 
@@ -381,7 +393,8 @@ def rows_of(folder: str, manifest: DesignManifest) -> Rows:
             where = folder, region.file, region.offset, shape, kind, region.checksum
             return place.Remote(*where, partial(damaged, folder, region.file))
 
-        return Parted([remote(region) for region in regions])
+        found: Any = Parted([remote(region) for region in regions])
+        return found
     whole: dict[str, Any] = {}
     pieces = []
 
@@ -398,7 +411,7 @@ def rows_of(folder: str, manifest: DesignManifest) -> Rows:
         if odd or low < 0 or low + rows > len(whole[first.file][1]):
             raise damaged(folder, first.file)
         pieces.append(whole[first.file][1][low : low + rows])
-    found: Rows = pieces[0] if len(pieces) == 1 else Parted(pieces)
+    found = pieces[0] if len(pieces) == 1 else Parted(pieces)
     if found.shape != manifest.shape:
         raise damaged(folder, manifest.array)
     return found

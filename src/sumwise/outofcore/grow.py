@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
@@ -26,6 +26,7 @@ from sumwise.data.pool_edits import former_name
 from sumwise.data.pool_mark import PoolMark
 from sumwise.data.targets import thinned
 from sumwise.errors import DataError, SettingError
+from sumwise.model.serialize import unpack_config
 from sumwise.outofcore import design_store as store
 from sumwise.outofcore import place
 from sumwise.outofcore.build import (
@@ -64,8 +65,8 @@ def rescan(made: Embedded, path: Any = None) -> Scan:
             f"{made.folder} was made by a former version of sumwise, which did not keep where its "
             "files were found; name the file or the folder"
         )
-    kind = {"weights": then.weights, "periods": dict(then.periods)}
-    now = scan_parquet(where, by=list(then.by), x=list(then.x), **kind)
+    columns, periods = (list(then.by), list(then.x)), dict(then.periods)
+    now = scan_parquet(where, by=columns[0], x=columns[1], weights=then.weights, periods=periods)
     return replace(now, recipe=then.recipe)
 
 
@@ -87,6 +88,25 @@ def updated(made: Embedded, scan: Scan | None, run: Any) -> Embedded:
         place.write(made.folder, f"manifest-{number}.json", former, durable=True)
         place.write(made.folder, store.MANIFEST, grown.to_json(), durable=True)
     return Embedded.open(made.folder, check=False)
+
+
+def write_all_of(made: Embedded, read: Reread, where: Placed, number: int) -> str:
+    """Write a design that a study is to switch to; gives the name of its manifest."""
+    grown = write(made.folder, made.manifest, read, where, number)
+    name = f"manifest-{number}.json"
+    place.write(made.folder, name, grown.to_json(), durable=True)
+    return name
+
+
+def forget(folder: str, manifests: Sequence[str]) -> None:
+    """Remove designs from a folder, and files that no other one there has."""
+    every = place.listed(folder)
+    others = [n for n in every if re.fullmatch(r"manifest(-\d+)?\.json", n) and n not in manifests]
+    named: set[str] = set(others)
+    for name in others:
+        known = store.read_manifest(folder, name)
+        named |= {region.file for region in known.regions} | {*known.files.values()}
+    place.remove(folder, [name for name in every if NUMBERED.match(name) and name not in named])
 
 
 def next_number(folder: str) -> int:
@@ -165,8 +185,8 @@ def placed(
         elif at in answered:
             out.former[at] = former_name(read.ids[at], texts, today)
             texts.add(out.former[at])
-            before = [former for former in earlier.get(at, ()) if retired.get(former) == at]
-            retired |= dict.fromkeys([*before, at], len(out.old))
+            others = [one for one in earlier.get(at, ()) if retired.get(one) == at]
+            retired |= dict.fromkeys([*others, at], len(out.old))
             out.now[at] = len(out.old)
             _append(out, at if change.keeps else -1, change.number, change.rows, at)
         else:
@@ -281,7 +301,7 @@ def write(
         raise DataError("the files do not have the rows that they had; scan them again")
     regions, sums = _rows(folder, manifest, read, made, f"u-{number}.rows")
     standing = _standing(folder, manifest, read, made)
-    config = store.unpack_config(manifest.settings.config)
+    config = unpack_config(manifest.settings.config)
     basis = store.prepared_in(folder, config, read.scan).basis
     few = thinned(standing[:, :-2], standing[:, -1])
     new = {

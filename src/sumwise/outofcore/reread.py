@@ -20,6 +20,7 @@ import numpy as np
 from sumwise.data.parquet import Batch, File, Part, Scan, batches, run_starts
 from sumwise.errors import SettingError
 from sumwise.model.basis import Scaled
+from sumwise.model.serialize import unpack_config
 from sumwise.outofcore import design_store as store
 from sumwise.outofcore import place
 from sumwise.outofcore.design_store import DesignManifest
@@ -223,7 +224,7 @@ def reread(folder: str, manifest: DesignManifest, then: Scan, now: Scan, run: Ru
     affected[list(manifest.gone)] = False
     jobs = _jobs(now, kept, affected, [name_of(each, now) for each in ids], files, parts)
     total = sum(part.rows for part, _ in jobs)
-    config = store.unpack_config(manifest.settings.config)
+    config = unpack_config(manifest.settings.config)
     basis = store.prepared_in(folder, config, now).basis
     job = partial(sum_part, now, basis, total)
     found = _in_order(run(job, jobs), [part for part, _ in jobs])
