@@ -305,7 +305,7 @@ def _collected(
     numbers: dict[Name, int] = {}
     rows, in_new, held = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool), 0
     runs, owner = [np.zeros((0, 3), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    sample = list[Float[np.ndarray, "m D"]]()
+    sample: list[Float[np.ndarray, "m D"]] = []
     for each in found:
         at = np.array([numbers.setdefault(name, len(numbers)) for name in each.names], np.int64)
         if len(numbers) > len(sums):
