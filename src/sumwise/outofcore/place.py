@@ -214,7 +214,7 @@ class Remote:
             return self._whole()[index]
         if len(index) > SINGLE or len(index) == self.shape[0]:
             return self._whole()[index]
-        held = _CACHE.get(self._key)
+        held = REGIONS.get(self._key)
         return held[index] if held is not None else self._some(index)
 
     @property
@@ -236,14 +236,14 @@ class Remote:
 
     def _whole(self) -> np.ndarray:
         with self.reading:
-            held = _CACHE.get(self._key)
+            held = REGIONS.get(self._key)
             if held is None:
                 n_bytes = self.shape[0] * self.shape[1] * self.dtype.itemsize
                 content = _range(self.folder, self.name, self.offset, n_bytes)
                 if len(content) != n_bytes or zlib.crc32(content) != self.checksum:
                     raise self.damaged()
                 held = np.frombuffer(content, self.dtype).reshape(self.shape)
-                _CACHE.put(self._key, held)
+                REGIONS.put(self._key, held)
             return held
 
 
@@ -253,6 +253,11 @@ class _Cache:
     def __init__(self) -> None:
         self._held: OrderedDict[Any, np.ndarray] = OrderedDict()
         self._lock = threading.Lock()
+
+    @property
+    def n_bytes(self) -> int:
+        """What they take."""
+        return sum(each.nbytes for each in self._held.values())
 
     def get(self, key: Any) -> np.ndarray | None:
         with self._lock:
@@ -264,8 +269,12 @@ class _Cache:
     def put(self, key: Any, rows: np.ndarray) -> None:
         with self._lock:
             self._held[key] = rows
-            while sum(each.nbytes for each in self._held.values()) > KEPT and len(self._held) > 1:
+            while self.n_bytes > KEPT:
                 self._held.popitem(last=False)
 
+    def clear(self) -> None:
+        with self._lock:
+            self._held.clear()
 
-_CACHE: Final = _Cache()
+
+REGIONS: Final = _Cache()
