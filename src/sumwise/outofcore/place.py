@@ -181,8 +181,11 @@ def checksum(folder: str, name: str, offset: int, n_bytes: int) -> int:
 
 def _range(folder: str, name: str, offset: int, n_bytes: int) -> bytes:
     store, root = store_of(folder)
-    with _reached(folder):
-        return bytes(store.cat_file(f"{root}/{name}", start=offset, end=offset + n_bytes))
+    try:
+        with _reached(folder):
+            return bytes(store.cat_file(f"{root}/{name}", start=offset, end=offset + n_bytes))
+    except FileNotFoundError:
+        return b""
 
 
 def mapped(
@@ -228,7 +231,8 @@ class Remote:
         begin = [self.offset + width * row for row in rows.tolist()]
         ends = [at + width for at in begin]
         with _reached(self.folder):
-            found = store.cat_ranges([f"{root}/{self.name}"] * len(begin), begin, ends)
+            names = [f"{root}/{self.name}"] * len(begin)
+            found = store.cat_ranges(names, begin, ends, on_error="raise")
         content = b"".join(bytes(each) for each in found)
         if len(content) != width * len(begin):
             raise self.damaged()
