@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 
 import sumwise as sw
 from sumwise.cli import main
-from sumwise.outofcore import build
+from sumwise.outofcore import build, design_store
 
 MODEL = sw.AggregateRegressor("fourier", n_basis=6, random_state=1)
 RNG = np.random.default_rng(2)
@@ -234,3 +234,43 @@ def test_the_shell_brings_a_study_up_to_date(place, monkeypatch):
     assert "The pool has 21 sets of 57 individuals now." in said
     done = CliRunner().invoke(main, ["pool", "refresh", "m.db", str(place / "files"), "--json"])
     assert '"changed": "no file has changed"' in done.output
+
+
+@pytest.mark.parametrize("weights", ["sum", "mean"])
+def test_files_that_were_merged_into_one_change_nothing(place, weights):
+    """Every set is read again from a new file, adds up to what it did, and keeps its answer."""
+    with begun(place, weights) as study:
+        before, asked = study.predict_sets(), study.propose(1)[0].set_id
+        files = [place / "files" / name for name in ("a.parquet", "b.parquet")]
+        merged = pa.concat_tables(pq.read_table(file) for file in files)
+        for file in files:
+            file.unlink()
+        pq.write_table(merged, place / "files" / "all.parquet")
+        said = study.refresh_pool()
+        assert "0 of 1 file changed, 1 new, 2 gone: 20 sets read again" in said
+        assert totals(study) == {"m03": 4.0, "m12": 5.0}
+        assert study.ids == tuple(f"m{a:02}" for a in range(20))
+        assert_allclose(study.predict_sets().mean, before.mean, rtol=1e-9)
+        assert study.propose(1)[0].set_id == asked
+        write(place / "files", "all.parquet", {3: 3, 9: 5})  # and gone
+        (place / "files" / "all.parquet").rename(place / "files" / "new.parquet")
+        study.refresh_pool()  # as many rows in a new file, and others: members changed
+        assert "m03" not in totals(study)
+        assert study.ids == ("m09", "m03")
+
+
+def test_individuals_are_not_read_where_sets_have_left_the_pool(place, monkeypatch):
+    """The design represents those who are in the files; individuals may not fit in memory."""
+    with begun(place) as study:
+        write(place / "files", "c.parquet", {3: 1, 30: 4})
+        study.refresh_pool()
+    monkeypatch.setattr(design_store, "LARGEST_READ", 0)
+    with sw.open_study(place / "m.db") as study:
+        study.ask(2)
+        assert study.status().answers == 2
+        pool = study.state.fitted().pool
+        targets = study.state.record.embedded.own_pool.targets
+        assert pool.targets is targets
+        assert targets.everyone == 57
+        with pytest.raises(sw.SettingError, match="reads every individual"):
+            study.predict()
