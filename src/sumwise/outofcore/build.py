@@ -170,7 +170,8 @@ def _refuse_for_individuals(outputs: str, scan: Scan, dtype: str, folder: str) -
 def _other(folder: str) -> SettingError:
     return SettingError(
         f"{folder} holds a design of other files, or with other settings, which a study may need; "
-        "name another folder, or in the shell another study with --name"
+        "name another folder, or in the shell another study with --name. If files have changed, "
+        "Embedded.open(folder).update() or Study.refresh_pool() embeds what has changed"
     )
 
 
