@@ -9,6 +9,8 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sumwise as sw
@@ -50,6 +52,10 @@ def test_a_study_is_made_or_not_wherever_it_stops(tmp_path):
 @pytest.mark.slow
 def test_an_import_is_there_or_not_wherever_it_stops(tmp_path):
     run(kill_while_importing, tmp_path)
+
+
+def test_a_pool_is_refreshed_or_not_wherever_it_stops(tmp_path):
+    run(kill_while_refreshing, tmp_path)
 
 
 def try_tracing(folder: str) -> None:
@@ -168,3 +174,63 @@ def kill_while_importing(folder: str) -> None:
             assert study.history() == origin
     assert there == sorted(there)
     assert set(there) == {False, True}
+
+
+def kill_while_refreshing(folder: str) -> None:
+    """The design on disk and the pool are the new ones or the old ones, and the rest goes on."""
+    home, template = Path(folder) / "home", Path(folder) / "template"
+    files = template / "files"
+    files.mkdir(parents=True)
+    for name, sets in {"a": [0, 0, 1, 2], "b": [2, 3, 3, 4]}.items():
+        pq.write_table(pa.table({"set": sets, "x": np.arange(4.0)}), files / f"{name}.parquet")
+    made = LINEAR.embed(sw.Sets.scan_parquet(files, by="set", x="x"), template / "design")
+    with sw.create_study(template / "a.db", made) as study:
+        study.tell(3, 1.5)
+        study.tell(0, 2.5)
+    pq.write_table(pa.table({"set": [3, 7], "x": [9.0, 8.0]}), files / "c.parquet")
+
+    def opened() -> sw.Study:
+        study = sw.open_study(home / "a.db")
+        study.propose(1)
+        return study
+
+    def act(study: sw.Study) -> None:
+        study.refresh_pool(run=map)  # in the thread that is traced
+        study.close()
+
+    def ended(n: int) -> tuple[int | None, int]:
+        shutil.rmtree(home, ignore_errors=True)
+        shutil.copytree(template, home)
+        changes = tracing.killed_before(n, opened, act)
+        with sw.open_study(home / "a.db") as study:  # with all checksums
+            return changes, _pool_of(study)
+
+    n_changes, _ = ended(10**9)
+    assert n_changes is not None
+    stored = []
+    for n in sorted({*moments(n_changes)[::2], *range(n_changes - 6, n_changes, 2)}):
+        changes, joined = ended(n)
+        assert changes is None or joined  # which files are opened varies a little
+        stored.append(joined)
+        with sw.open_study(home / "a.db") as study:  # it goes on
+            study.refresh_pool()
+            assert _pool_of(study)
+            study.tell(7, 4.0)
+        assert len(sw.Embedded.open(home / "design")) == 5  # what others use is as it was
+    assert stored == sorted(stored)
+    assert {*stored} == {False, True}
+
+
+def _pool_of(study: sw.Study) -> bool:
+    """Whether it has the new files; all that a study knows is of one pool."""
+    told = {answer.set_id: answer.y_bar for answer in study.answers}
+    joined, events = 7 in study.ids, [event.what for event in study.history()]
+    assert study.ids == ((0, 1, 2, 4, 3, 7) if joined else (0, 1, 2, 3, 4))
+    assert ("pool" in events) == joined
+    assert told[0] == 2.5
+    assert (3 in told) != joined
+    assert len(told) == 2
+    assert study.predict_sets().mean.shape == (len(study.ids),)
+    rows = study.state.record.embedded.own_pool.design.u
+    assert len(rows) == (7 if joined else 5)
+    return joined

@@ -23,7 +23,7 @@ from numpy.random import Generator
 from sumwise.acquisition.information import LOG_2_PI_E
 from sumwise.errors import SettingError
 from sumwise.model.design import Pool
-from sumwise.model.posterior import Posterior
+from sumwise.model.posterior import BLOCK, Posterior
 from sumwise.util.shapes import PerSet
 
 COMMITTEE_SIZE = 10  # the paper does not say
@@ -75,7 +75,10 @@ def expected_model_change(pool: Pool, posterior: Posterior, rng: Generator) -> P
     """
     deviations = posterior.sample(COMMITTEE_SIZE, rng) - posterior.mean
     change = np.mean([np.linalg.norm(pool.design.u @ w, axis=1) for w in deviations], axis=0)
-    return change * np.linalg.norm(pool.design.u, axis=1)
+    for low in range(0, len(change), BLOCK):
+        here = slice(low, low + BLOCK)
+        change[here] *= np.linalg.norm(pool.design.u[here], axis=1)
+    return change
 
 
 def dropout_entropy(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:

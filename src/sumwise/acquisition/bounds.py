@@ -241,6 +241,7 @@ def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
     """Σ_i w_i (row_iᵀ u_a)² and Σ_i (row_iᵀ u_a)² of every set, and ‖u_a‖²."""
     rounded = pool.design.rounded if isinstance(pool.design, RoundedDesign) else None
     u = pool.design.u if rounded is None else rounded.codes
+    width = u.shape[1] * u.dtype.itemsize
     columns = np.concatenate([each.rows for each in parts]).T.astype(np.float32, order="C")
     ends = np.cumsum([0, *(len(each.rows) for each in parts)])
     weights = np.zeros((columns.shape[1], 2 * len(parts)), np.float32)
@@ -261,7 +262,7 @@ def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
             product = np.matmul(some, columns, out=along[: len(some)])
             np.square(product, out=product)
             found[:, here] = (product @ weights).T
-            if here.stop * u.strides[0] > KEPT:
+            if here.stop * width > KEPT:
                 let_go(u[here])
 
     n_threads = min(os.cpu_count() or 1, len(u) // ALONE)

@@ -40,6 +40,7 @@ def pool() -> None:
       sumwise pool add schools.db opened.csv --set district --id school
       sumwise pool drop schools.db closed.csv --id school
       sumwise pool correct schools.db corrected.csv --set district --id school
+      sumwise pool refresh meters.db   # of a study on Parquet files
     """
 
 
@@ -146,5 +147,45 @@ def correct(address: Address, file: Path, **given: Any) -> None:
     _change(address, "correct", file, {}, **given)
 
 
-for _command in (add, drop, correct):
+@options.study_command(
+    click.argument("files", nargs=-1),
+    option("--cost NUMBER", "What measuring each new set costs, in a study with costs."),
+    option("--noise-std NUMBER", "Known noise of each new set, in a study with known noise."),
+    options.by("Who brings the pool up to date."),
+    options.note,
+)
+def refresh(
+    address: Address,
+    files: tuple[str, ...],
+    cost: str | None,
+    noise_std: str | None,
+    **given: Any,
+) -> None:
+    """Take the Parquet files of a study as they are now.
+
+    Finds new, changed and removed files, and embeds again only what has changed. FILES says where
+    to look, if they are elsewhere than they were. A set that has as many rows as before keeps its
+    total.
+
+    \b
+      sumwise pool refresh meters.db
+      sumwise pool refresh meters.db /data/meters --note "November"
+    """
+    amount = None if cost is None else to_number(cost, "--cost")
+    noise = None if noise_std is None else to_number(noise_std, "--noise-std")
+    with address.open() as study:
+        said = study.refresh_pool(list(files) or None, cost=amount, noise_std=noise, **given)
+        record = study.state.record
+        n_gone, sizes = len(record.pool.retired), record.sets.sizes
+        individuals = sizes.sum() - sizes[list(record.pool.retired)].sum()
+        counts = {"sets": len(sizes) - n_gone, "individuals": int(individuals)}
+    show_json({"changed": said, **counts})
+    show(
+        f"{message(said)}. The pool has {counts['sets']} sets of {counts['individuals']} "
+        "individuals now."
+    )
+    suggest("Next:", address.typed("ask", by=given["by"]))
+
+
+for _command in (add, drop, correct, refresh):
     pool.add_command(_command)

@@ -7,7 +7,8 @@
 
 A set's rows may span batches, parts and files, so sums over a set are added up across them.
 A file is identified by its footer's SHA-256. If it changed since the scan it is refused, because
-parts would mix two versions.
+parts would mix two versions. A footer need not change where a value inside is corrected, so a file
+also has a version, by which a design that grows finds what may have changed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Final
 
@@ -42,6 +43,7 @@ class File:
     n_bytes: int
     group_rows: tuple[int, ...]  # rows of each row group
     footer: str = ""  # its SHA-256; empty if an earlier version scanned the file
+    version: str = field(default="", compare=False)  # when it was written, or the store's tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Scan:
     weights: str  # "sum", "mean", or the column that holds θ
     periods: tuple[tuple[str, float | str], ...] = ()  # of inputs that go round
     recipe: Recipe | None = None  # how x becomes inputs, once it is known; None takes x as it is
+    paths: tuple[str, ...] = field(default=(), compare=False)  # where to look for files again
 
     @property
     def input_names(self) -> tuple[Hashable, ...]:
@@ -94,8 +97,9 @@ class Scan:
         """The column that holds the weights θ, if there is one."""
         return None if self.weights in ("sum", "mean") else self.weights
 
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self, part_rows: int | None = None) -> tuple[Part, ...]:
         """All rows, in order, in parts of `PART_ROWS` or one row group, whichever is more."""
+        least = part_rows or PART_ROWS
         found: list[Part] = []
         seen = 0
         for file in self.files:
@@ -104,7 +108,7 @@ class Scan:
             for group, rows in enumerate(file.group_rows):
                 groups.append(group)
                 held += rows
-                if held >= PART_ROWS or group == len(file.group_rows) - 1:
+                if held >= least or group == len(file.group_rows) - 1:
                     if held:
                         where = len(found), file.path, tuple(groups), first, held, seen
                         found.append(Part(*where, file.footer))
@@ -135,6 +139,8 @@ def scan_parquet(
     turns = tuple(periods_of(inputs, periods).items())
     scan = Scan((), tuple(groups), tuple(inputs), weights, turns)
     scanned = [_scan_file(where, scan) for where in find_files(path)]
+    given = [os.fspath(each) for each in (path if isinstance(path, list | tuple) else [path])]
+    paths = tuple(each if "://" in each else os.path.abspath(each) for each in given)
     (first, kinds), *rest = scanned
     for file, others in rest:
         for name in kinds:
@@ -143,7 +149,7 @@ def scan_parquet(
                     f"column {name!r} holds {kinds[name]} in {first.path} and {others[name]} in "
                     f"{file.path}; give it the same type in all files"
                 )
-    scan = replace(scan, files=tuple(file for file, _ in scanned))
+    scan = replace(scan, files=tuple(file for file, _ in scanned), paths=paths)
     if not scan.rows:
         raise InvalidSetError(f"{path} has no rows; there is nothing to group")
     return scan
@@ -183,7 +189,7 @@ def _scan_file(path: str, scan: Scan) -> tuple[File, dict[str, str]]:
         kinds[name] = "dates" if dated else "numbers" if numeric else "text"
     kinds |= {name: str(schema.field(name).type) for name in scan.by}
     size, footer = _size_and_footer(path)
-    return File(path, size, counts, footer), kinds
+    return File(path, size, counts, footer, _version(path)), kinds
 
 
 def holds_numbers(scan: Scan) -> bool:
@@ -495,6 +501,15 @@ def open_parquet(path: str, footer: str = "") -> Any:
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise DataError(f"{path} cannot be read as Parquet ({reason:.200})") from error
+
+
+def _version(path: str) -> str:
+    """When a file was written, or what a store calls its content."""
+    files, root = _file_system(path)
+    if "://" not in path or not hasattr(files, "handler"):
+        return str(os.stat(root).st_mtime_ns)
+    store: Any = files.handler.fs
+    return str(store.ukey(root))
 
 
 def _size_and_footer(path: str) -> tuple[int, str]:

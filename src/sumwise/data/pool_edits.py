@@ -168,7 +168,7 @@ def _place(
             retired[at] = None
             made.emptied.append(at)
         elif at in answered:
-            made.ids[at] = _former(key, texts, today)
+            made.ids[at] = former_name(key, texts, today)
             texts.add(made.ids[at])
             made.renamed.append(made.ids[at])
             same = [before for before in earlier.get(at, ()) if retired.get(before) == at]
@@ -192,7 +192,7 @@ def _append(made: _Placed, key: Hashable, rows: Int[np.ndarray, " n"], origin: i
     made.came_from.append(origin)
 
 
-def _former(key: Hashable, taken: Collection[str], today: str) -> str:
+def former_name(key: Hashable, taken: Collection[str], today: str) -> str:
     """A name for a measured set as it was."""
     name, number = f"{shown(key)} (until {today})", 1
     while name in taken:

@@ -22,6 +22,7 @@ from sumwise.errors import SettingError
 from sumwise.model import overlap
 from sumwise.model.basis import Basis, Scaled
 from sumwise.model.nonlinear import Nonlinear
+from sumwise.util.parted import Parted, Rows
 from sumwise.util.shapes import Float, Int
 
 BLOCK_NUMBERS = 2**16  # features held at once: half a MB, which stays in a core's own cache
@@ -31,17 +32,18 @@ COMPILED_FROM = 2**25  # features; below this, loading numba costs more than it 
 AGAIN_FROM = 2**23  # the same where features are needed again after every answer
 
 
-def freeze(*arrays: np.ndarray) -> None:
+def freeze(*arrays: np.ndarray | Parted) -> None:
     """Make arrays read-only: the model shares them with strategies and users."""
     for array in arrays:
-        array.setflags(write=False)
+        if isinstance(array, np.ndarray):  # rows in several places cannot be written to
+            array.setflags(write=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
     """What the model needs of each set."""
 
-    u: Float[np.ndarray, "A K"]
+    u: Rows  # of every set; an array, or a `Parted`
     noise_scale: Float[np.ndarray, " A"]  # s_a
     theta_sum: Float[np.ndarray, " A"]
     effect: Float[np.ndarray, " A"] | None = None  # where sets overlap; see `effect_scale`

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sumwise.model.design import Design, freeze
+from sumwise.util.parted import Rows
 from sumwise.util.shapes import Float
 
 EPSILON = float(np.finfo(float).eps)
@@ -122,7 +123,7 @@ class Posterior:
         """Variance of each total given w."""
         return self.noise_scale(design) / self.noise_precision
 
-    def variance_along(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, " A"]:
+    def variance_along(self, u: Rows) -> Float[np.ndarray, " A"]:
         """u_aᵀ S u_a for every row of `u`."""
         out = np.empty(len(u))
         for low in range(0, len(u), BLOCK):

@@ -10,8 +10,11 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import tempfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -24,21 +27,30 @@ from sumwise.data.parquet import PART_ROWS, GapError, Part, Scan, holds_numbers
 from sumwise.data.targets import Inputs
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import serialize
-from sumwise.model.basis import Neural
-from sumwise.model.design import features
+from sumwise.model.basis import Neural, Scaled
+from sumwise.model.design import add_products, features
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.serialize import pack_config, pack_prepared, unpack_config
 from sumwise.outofcore import design_store as store
-from sumwise.outofcore.design_store import DesignManifest, Embedded, Settings
-from sumwise.outofcore.embed_part import embed_part, keep_part, part_file, write_all
+from sumwise.outofcore import place
+from sumwise.outofcore.design_store import DesignManifest, Embedded, Region, Settings
+from sumwise.outofcore.embed_part import (
+    MOMENT_SAMPLE,
+    embed_part,
+    keep_part,
+    part_file,
+    rows_file,
+    write_all,
+)
 from sumwise.outofcore.external_sort import BUCKET_BYTES, sorted_copy
 from sumwise.outofcore.index import Index, ids_of, index_of, refuse_ids, survey_part
 from sumwise.outofcore.learn_recipe import learn, look_at
-from sumwise.util.files import PARTIAL, atomic_write, lock, sha256_of, write_file
+from sumwise.util.files import PARTIAL, lock
 from sumwise.util.progress import Slow
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Float, Int
 
 LOCK: Final = "lock"
+SHARED: Final = "u/shared.rows"  # in a store, rows of sets that parts share
 SORTED: Final = "_sorted"  # the underscore keeps scans of a folder around it from reading it
 SMALLEST_SINGLE: Final = 1e-60  # s_a from which on u_a has all its digits in single precision
 
@@ -75,6 +87,7 @@ def embed_scan(
     """Stream a scan to a design in the folder `out`; an unfinished one there is resumed.
 
     Args:
+        out: A folder, or an address in a store that fsspec knows.
         prepared: The basis, if there is one already; otherwise it is drawn for these inputs, after
             a pass over them for their mean and spread.
         memory: Bytes that sorting by set may take, if that is necessary.
@@ -86,6 +99,7 @@ def embed_scan(
     folder = os.fspath(out) if isinstance(out, str | os.PathLike) else ""
     if not folder or not isinstance(folder, str):
         raise SettingError(f"out is {out!r:.60}; give the path of a new folder")
+    folder = place.normal(folder)
     if config.basis == "neural" or isinstance(config.basis, Neural):
         raise SettingError(
             "a basis that learns reads the individuals again after every answer, so it cannot be "
@@ -93,20 +107,19 @@ def embed_scan(
             "or keep the individuals in memory."
         )
     if config.likelihood is not None:
-        _refuse_for_individuals(config.outputs, scan, dtype)
+        _refuse_for_individuals(config.outputs, scan, dtype, folder)
     basis = None if prepared is None else hashlib.sha256(pack_prepared(prepared)).hexdigest()
     plain = replace(scan, recipe=None)  # files and columns say what it is
     settings = Settings(pack_config(config), dtype, plain, PART_ROWS, basis)
-    busy = f"another process is embedding to {folder}; wait for it, or name another folder"
-    manifest = os.path.join(folder, store.MANIFEST)
-    check = os.path.exists(manifest)  # what is made now has been checked
+    check = place.exists(folder, store.MANIFEST)  # what is made now has been checked
     try:
         if not check:
-            os.makedirs(folder, exist_ok=True)
+            if not place.is_address(folder):
+                os.makedirs(folder, exist_ok=True)
             _refuse_other_files(folder)
-            with lock(os.path.join(folder, LOCK), busy):
-                if not os.path.exists(manifest):
-                    if not os.path.exists(os.path.join(folder, store.BEGUN)):
+            with alone(folder):
+                if not place.exists(folder, store.MANIFEST):
+                    if not place.exists(folder, store.BEGUN):
                         _begin(folder, settings, scan, prepared, memory, run)
                     begun = read_begun(folder)
                     if begun.settings != settings:
@@ -123,12 +136,25 @@ def embed_scan(
     return Embedded.open(folder, check=check)
 
 
+def alone(folder: str) -> AbstractContextManager[None]:
+    """Hold the lock of a folder; a store has none."""
+    if place.is_address(folder):
+        return nullcontext()
+    busy = f"another process is embedding to {folder}; wait for it, or name another folder"
+    return lock(os.path.join(folder, LOCK), busy)
+
+
 def check_dtype(dtype: Any) -> None:
     if dtype not in store.DTYPES:
         raise SettingError(f"dtype is {dtype!r}; give 'float64' or 'float32'")
 
 
-def _refuse_for_individuals(outputs: str, scan: Scan, dtype: str) -> None:
+def _refuse_for_individuals(outputs: str, scan: Scan, dtype: str, folder: str) -> None:
+    if place.is_address(folder):
+        raise SettingError(
+            f"of {outputs}, individuals are stored in a file that is mapped to memory, which "
+            f"{folder} does not allow; name a folder on a disk"
+        )
     if dtype != "float64":
         raise SettingError(
             f"of {outputs}, inputs and exposures of individuals are stored, in double precision: "
@@ -144,17 +170,18 @@ def _refuse_for_individuals(outputs: str, scan: Scan, dtype: str) -> None:
 def _other(folder: str) -> SettingError:
     return SettingError(
         f"{folder} holds a design of other files, or with other settings, which a study may need; "
-        "name another folder, or in the shell another study with --name"
+        "name another folder, or in the shell another study with --name. If files have changed, "
+        "Embedded.open(folder).update() or Study.refresh_pool() embeds what has changed"
     )
 
 
 def _refuse_other_files(folder: str) -> None:
     """Refuse a folder that holds anything but a design in the making."""
-    if os.path.exists(os.path.join(folder, store.BEGUN)):
+    if place.exists(folder, store.BEGUN):
         return
-    ours = (*store.PIECES, store.RECIPE, *store.ARRAYS, SORTED, "parts", LOCK, store.BEGUN)
+    ours = (*store.PIECES, store.RECIPE, *store.ARRAYS, SORTED, "parts", "u", LOCK, store.BEGUN)
     partial = (PARTIAL, *(f"{name}." for name in ours))  # also basis.npz.77.part of old
-    for name in os.listdir(folder):
+    for name in dict.fromkeys(name.split("/")[0] for name in place.listed(folder)):
         if name not in ours and not (name.startswith(partial) and name.endswith(".part")):
             raise SettingError(f"{folder} is a folder with other files in it; name a new one")
 
@@ -166,7 +193,7 @@ def read_begun(folder: str) -> DesignManifest:
     """What was begun; a file that has changed since is refused."""
     manifest = store.read_manifest(folder, store.BEGUN)
     store.compare_pieces(folder, manifest)
-    if not os.path.isfile(os.path.join(folder, manifest.array)):
+    if not (place.is_address(folder) or os.path.isfile(os.path.join(folder, manifest.array))):
         raise store.damaged(folder, manifest.array)
     store.refuse_ids_out_of_order(folder, manifest)
     recipe = store.recipe_in(folder, manifest)
@@ -182,57 +209,86 @@ def _begin(
     run: Run,
 ) -> None:
     """Index the files, sort them if need be, draw the basis, and make room for rows."""
-    import pyarrow as pa
-
-    shutil.rmtree(os.path.join(folder, "parts"), ignore_errors=True)  # of an earlier beginning
-    os.makedirs(os.path.join(folder, "parts"))
+    _clear(folder, "parts")  # of an earlier beginning
     scan, index = surveyed(scan, partial(survey, run=run, inputs=prepared is None), run, prepared)
     refuse_ids(index.keys)
-    source, statistics = scan, index.statistics
+    source, statistics, runs = scan, index.statistics, None
     if index.sizes is None:
-        place = os.path.join(folder, SORTED)
-        shutil.rmtree(place, ignore_errors=True)
         bucket = BUCKET_BYTES if memory is None else max(2**20, int(memory) // 4)
-        source = sorted_copy(scan, place, ids_of(index.keys), bucket)
+        source, runs = _sorted(folder, scan, index, bucket)
         index = survey(source, inputs=prepared is None, run=run)
     assert index.sizes is not None  # the source is sorted
+    runs = index.runs() if runs is None else runs
     if prepared is None:
         by_set = Inputs.combine(index.statistics).alike
         inputs = replace(Inputs.combine(statistics), alike=by_set)
         blank = store.lazy_sets(partial(ids_of, index.keys), index.sizes, scan)
         prepared = unpack_config(settings.config).prepare(blank, inputs)
     n_basis = features(prepared.basis, np.zeros((1, scan.n_inputs))).shape[1]
-    with (
-        atomic_write(os.path.join(folder, "ids.arrow")) as file,
-        pa.ipc.new_file(file, index.keys.schema) as writer,
-    ):
-        writer.write_table(index.keys)
-    _save(folder, "sizes.npy", index.sizes)
-    write_file(os.path.join(folder, "basis.npz"), pack_prepared(prepared))
+    place.write(folder, "ids.arrow", packed_keys(index.keys))
+    place.write(folder, "sizes.npy", place.saved(index.sizes))
+    place.write(folder, "basis.npz", pack_prepared(prepared))
     names: tuple[str, ...] = store.BEGUN_PIECES
     if scan.recipe is not None:
-        write_file(os.path.join(folder, store.RECIPE), scan.recipe.to_json())
+        place.write(folder, store.RECIPE, scan.recipe.to_json())
         names = (*names, store.RECIPE)
     width = scan.n_inputs + 1 if prepared.config.likelihood is not None else 0
+    if not width:
+        place.write(folder, store.RUNS, place.saved(runs))
+        names = (*names, store.RUNS)
     shape, pieces = (len(index.sizes), n_basis), _checksums(folder, names)
-    home, firsts = os.path.abspath(folder), index.first_sets
+    home, firsts = place.absolute(folder), index.first_sets
     manifest = DesignManifest(
         settings, *shape, 0, home, pieces, source, firsts, ids_in_order=True, width=width
     )
-    path, kind = os.path.join(folder, manifest.array), np.dtype(settings.dtype)
-    large = np.lib.format.open_memmap(path, "w+", kind, manifest.shape)
-    manifest = replace(manifest, offset=large.offset)
-    del large
-    write_file(os.path.join(folder, store.BEGUN), manifest.to_json(), durable=True)
+    if not place.is_address(folder):
+        path, kind = os.path.join(folder, manifest.array), np.dtype(settings.dtype)
+        large = np.lib.format.open_memmap(path, "w+", kind, manifest.shape)
+        manifest = replace(manifest, offset=large.offset)
+        del large
+    place.write(folder, store.BEGUN, manifest.to_json(), durable=True)
+
+
+def packed_keys(keys: Any) -> bytes:
+    """Ids of sets as they are stored."""
+    import pyarrow as pa
+
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_file(out, keys.schema) as writer:
+        writer.write_table(keys)
+    return bytes(out.getvalue())
+
+
+def _clear(folder: str, name: str) -> None:
+    """Remove a folder inside; on a disk, make it anew where parts are written."""
+    if place.is_address(folder):
+        place.remove(folder, [each for each in place.listed(folder) if each.startswith(f"{name}/")])
+        return
+    shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+    if name == "parts":
+        os.makedirs(os.path.join(folder, name))
+
+
+def _sorted(
+    folder: str, scan: Scan, index: Index, bucket: int
+) -> tuple[Scan, Int[np.ndarray, "M 3"]]:
+    """A copy of the files inside the folder, sorted by set, and what `sorted_copy` gives."""
+    ids = ids_of(index.keys)
+    _clear(folder, SORTED)
+    if not place.is_address(folder):
+        return sorted_copy(scan, os.path.join(folder, SORTED), ids, bucket)
+    root, found = place.store_of(folder), []
+    with tempfile.TemporaryDirectory() as here:
+        made, runs = sorted_copy(scan, here, ids, bucket)
+        for file in made.files:
+            name = f"{SORTED}/{os.path.basename(file.path)}"
+            root[0].put_file(file.path, f"{root[1]}/{name}")
+            found.append(replace(file, path=place.inside(folder, name)))
+    return replace(made, files=tuple(found)), runs
 
 
 def _checksums(folder: str, names: Sequence[str]) -> dict[str, str]:
-    return {name: sha256_of(os.path.join(folder, name)) for name in names}
-
-
-def _save(folder: str, name: str, array: Any) -> None:
-    with atomic_write(os.path.join(folder, name)) as file:
-        np.save(file, array, allow_pickle=False)
+    return {name: place.sha256(folder, name) for name in names}
 
 
 def surveyed(
@@ -278,11 +334,12 @@ def in_order(found: Iterable[tuple[int, Any]], seen: Callable[[int], None]) -> I
 
 def _embed_parts(folder: str, manifest: DesignManifest, run: Run) -> None:
     """Embed the parts that are not finished."""
-    os.makedirs(os.path.join(folder, "parts"), exist_ok=True)
+    if not place.is_address(folder):
+        os.makedirs(os.path.join(folder, "parts"), exist_ok=True)
     settings = manifest.settings
     prepared = store.prepared_in(folder, unpack_config(settings.config), manifest.source)
     parts = manifest.source.parts()
-    place = os.path.abspath(folder)  # workers may run in another folder
+    where = place.absolute(folder)  # workers may run in another folder
     jobs = [
         (part, first)
         for part, first in zip(parts, manifest.first_sets, strict=True)
@@ -290,9 +347,9 @@ def _embed_parts(folder: str, manifest: DesignManifest, run: Run) -> None:
     ]
     total = sum(part.rows for part in parts)
     done = total - sum(part.rows for part, _ in jobs)
-    job = partial(embed_part, prepared.basis, manifest, place)
+    job = partial(embed_part, prepared.basis, manifest, where)
     with Slow("embedding", total) as slow:
-        for rows in run(partial(keep_part, manifest, place) if manifest.width else job, jobs):
+        for rows in run(partial(keep_part, manifest, where) if manifest.width else job, jobs):
             done += rows
             slow.at(done)
 
@@ -300,16 +357,19 @@ def _embed_parts(folder: str, manifest: DesignManifest, run: Run) -> None:
 def _is_done(folder: str, part: Part, first: int, manifest: DesignManifest) -> bool:
     """Whether a part was finished and its rows are on the disk: the power may have failed."""
     try:
-        checksum, written, _ = _part(folder, part.number)["counts"].tolist()
+        known = _part(folder, part.number)
+        chunks = known["chunks"].tolist()
     except (DataError, KeyError, OSError, ValueError):  # it is not there, or was cut off
         return False
+    if place.is_address(folder):  # where objects appear when they are whole
+        return True
     at = part.first_individual if manifest.width else first + 1
-    return manifest.checksum_of(folder, at, written) == checksum
+    return all(manifest.checksum_of(folder, at, rows) == found for rows, found in chunks)
 
 
 def _part(folder: str, number: int) -> Mapping[str, Any]:
-    with open(part_file(folder, number), "rb") as file:
-        return serialize.from_bytes(file.read(), f"part {number} of {folder}")
+    content = place.read(folder, part_file(number))
+    return serialize.from_bytes(content, f"part {number} of {folder}")
 
 
 # --- finishing ------------------------------------------------------------------------------------
@@ -318,30 +378,49 @@ def _part(folder: str, number: int) -> Mapping[str, Any]:
 def _finish(folder: str, manifest: DesignManifest) -> None:
     """Add up what parts share, and write the manifest."""
     regions = _individuals(folder, manifest) if manifest.width else _sums(folder, manifest)
-    home = os.path.abspath(folder)
-    pieces = _checksums(folder, list(dict.fromkeys((*manifest.names, *manifest.pieces))))
+    home = place.absolute(folder)
+    names = [name for name in manifest.names if name != store.RUNS]  # begun by a former version
+    pieces = _checksums(folder, list(dict.fromkeys((*names, *manifest.pieces))))
     whole = replace(manifest, home=home, pieces=pieces, regions=tuple(regions))
-    write_file(os.path.join(folder, store.MANIFEST), whole.to_json(), durable=True)
-    os.unlink(os.path.join(folder, store.BEGUN))
+    place.write(folder, store.MANIFEST, whole.to_json(), durable=True)
+    place.remove(folder, [store.BEGUN])
+    if place.is_address(folder):
+        for left in ("parts", SORTED):
+            _clear(folder, left)
+        return
     for left in ("parts", SORTED):
         shutil.rmtree(os.path.join(folder, left), ignore_errors=True)
 
 
-def _individuals(folder: str, manifest: DesignManifest) -> list[tuple[int, int, int]]:
-    """First row, rows and checksum of each part of x.npy."""
+def _regions(
+    folder: str, manifest: DesignManifest, number: int, first: int, chunks: Any
+) -> Iterator[Region]:
+    """Where the rows of a part are."""
+    width, begun = manifest.row_bytes, first
+    for rows, checksum in chunks.tolist():
+        file, offset = manifest.array, manifest.offset + first * width
+        if place.is_address(folder):
+            file, offset = rows_file(number), (first - begun) * width
+        yield Region(first, rows, checksum, file, offset)
+        first += rows
+
+
+def _individuals(folder: str, manifest: DesignManifest) -> list[Region]:
+    """The regions of x.npy."""
     with open(os.path.join(folder, manifest.array), "rb") as file:
         os.fsync(file.fileno())
-    parts = manifest.source.parts()
-    checksums = [int(_part(folder, part.number)["counts"][0]) for part in parts]
-    return [(p.first_individual, p.rows, c) for p, c in zip(parts, checksums, strict=True)]
+    found: list[Region] = []
+    for part in manifest.source.parts():
+        chunks = _part(folder, part.number)["chunks"]
+        found += _regions(folder, manifest, part.number, part.first_individual, chunks)
+    return found
 
 
-def _sums(folder: str, manifest: DesignManifest) -> list[tuple[int, int, int]]:
+def _sums(folder: str, manifest: DesignManifest) -> list[Region]:
     """The same of u.npy; writes what is beside it."""
     sums = np.zeros((3, manifest.sets))
-    products, sampled = np.zeros((manifest.features, manifest.features)), 0
     shared: dict[int, Float[np.ndarray, " K"]] = {}
-    regions, subsample = [], []
+    regions, subsample, sample = list[Region](), [], []
     for number, first in enumerate(manifest.first_sets):
         part = _part(folder, number)
         count = part["sums"].shape[1]
@@ -351,16 +430,40 @@ def _sums(folder: str, manifest: DesignManifest) -> list[tuple[int, int, int]]:
         sums[:, first : first + count] += part["sums"]
         for at, edge in zip((first, first + count - 1), part["edges"], strict=False):
             shared[at] = shared.get(at, 0.0) + edge
-        checksum, written, seen = part["counts"].tolist()
-        regions.append((first + 1, written, checksum))
-        products += part["products"]
+        regions += _regions(folder, manifest, number, first + 1, part["chunks"])
         subsample.append(part["stand_ins"])
-        sampled += seen
-    _write_shared(folder, manifest, shared, sums)
-    _save(folder, "sums.npy", sums)
-    _save(folder, "moment.npy", products / sampled)
-    _save(folder, store.SUBSAMPLE, np.concatenate(subsample))
-    return regions + [(at, 1, manifest.checksum_of(folder, at, 1)) for at in sorted(shared)]
+        sample.append(part["sample"])
+    regions += _write_shared(folder, manifest, shared, sums)
+    standing = _standing(folder, manifest, np.concatenate(sample))
+    config = unpack_config(manifest.settings.config)
+    basis = store.prepared_in(folder, config, manifest.source).basis
+    place.write(folder, "sums.npy", place.saved(sums))
+    place.write(folder, "moment.npy", place.saved(moment_of(standing, basis, manifest.features)))
+    place.write(folder, store.SUBSAMPLE, place.saved(np.concatenate(subsample)))
+    place.write(folder, store.STANDING, place.saved(standing))
+    return regions
+
+
+def _standing(
+    folder: str, manifest: DesignManifest, x: Float[np.ndarray, "m D"]
+) -> Float[np.ndarray, "m D2"]:
+    """Individuals that represent all: inputs, the position of the set, and how many each is for."""
+    rows, sizes = manifest.source.rows, place.load(folder, "sizes.npy")
+    which = np.arange(0, rows, max(1, rows // MOMENT_SAMPLE))
+    position = np.searchsorted(np.cumsum(sizes), which, side="right")
+    return np.column_stack([x, position, np.full(len(x), rows / len(x))])
+
+
+def moment_of(
+    standing: Float[np.ndarray, "m D2"], basis: Scaled, n_basis: int
+) -> Float[np.ndarray, "K K"]:
+    """The mean of φ φᵀ over these individuals, each for as many as it is for."""
+    products, total = np.zeros((n_basis, n_basis)), standing[:, -1].sum()
+    for weight in np.unique(standing[:, -1]).tolist():
+        each = np.zeros((n_basis, n_basis))
+        add_products(standing[standing[:, -1] == weight, :-2], basis, each)
+        products += weight / total * each
+    return products
 
 
 def _write_shared(
@@ -368,25 +471,43 @@ def _write_shared(
     manifest: DesignManifest,
     shared: Mapping[int, Float[np.ndarray, " K"]],
     sums: Float[np.ndarray, "3 A"],
-) -> None:
-    """Write the sets that parts share to u.npy, and ‖u_a‖² to `sums`; refuse bad weights."""
+) -> list[Region]:
+    """Write the sets that parts share, and ‖u_a‖² to `sums`; refuse bad weights."""
     kind = np.dtype(manifest.settings.dtype)
     least = SMALLEST_SINGLE if kind == np.float32 else 0.0
     bad = ~(np.isfinite(sums[0]) & (sums[0] > least))
-    path = os.path.join(folder, "u.npy")
-    with open(path, "r+b", buffering=0) as out:  # unbuffered: a full disk raises here
-        for at, edge in shared.items():
-            with np.errstate(over="ignore"):
-                row, sums[2, at] = np.asarray(edge, dtype=kind), float(edge @ edge)
-            bad[at] |= not np.isfinite(row).all()
-            out.seek(manifest.offset + at * row.nbytes)
-            write_all(out, row.view(np.uint8).data)
-        os.fsync(out.fileno())
+    rows: dict[int, Any] = {}
+    for at, edge in sorted(shared.items()):
+        with np.errstate(over="ignore"):
+            row, sums[2, at] = np.asarray(edge, dtype=kind), float(edge @ edge)
+        bad[at] |= not np.isfinite(row).all()
+        rows[at] = row.view(np.uint8).data
     if bad.any():
-        name = store.ids_in(folder, manifest.sets)[int(np.argmax(bad))]
-        hint = "" if kind == np.float64 else "; dtype='float64' holds smaller and larger ones"
-        raise InvalidSetError(
-            f"weights of set {name!r} are all zero, or beyond what can be squared in {kind}: its "
-            "total cannot be used. Drop the set or rescale its "
-            f"weights, and embed into a new folder{hint}."
-        )
+        name = store.ids_in(folder, manifest)[int(np.argmax(bad))]
+        raise bad_weights(name, kind)
+    if place.is_address(folder):
+        place.write(folder, SHARED, b"".join(rows.values()))
+    else:
+        path = os.path.join(folder, manifest.array)
+        with open(path, "r+b", buffering=0) as out:  # unbuffered: a full disk raises here
+            for at, content in rows.items():
+                out.seek(manifest.offset + at * manifest.row_bytes)
+                write_all(out, content)
+            os.fsync(out.fileno())
+    found = []
+    for number, (at, content) in enumerate(rows.items()):
+        file, offset = manifest.array, manifest.offset + at * manifest.row_bytes
+        if place.is_address(folder):
+            file, offset = SHARED, number * manifest.row_bytes
+        found.append(Region(at, 1, zlib.crc32(content), file, offset))
+    return found
+
+
+def bad_weights(name: Any, kind: np.dtype[Any]) -> InvalidSetError:
+    """What is said of a set whose total cannot be used."""
+    hint = "" if kind == np.float64 else "; dtype='float64' holds smaller and larger ones"
+    return InvalidSetError(
+        f"weights of set {name!r} are all zero, or beyond what can be squared in {kind}: its "
+        "total cannot be used. Drop the set or rescale its "
+        f"weights, and embed into a new folder{hint}."
+    )

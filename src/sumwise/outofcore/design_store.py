@@ -1,19 +1,25 @@
 """A design on disk: every set of a `Scan` as u_a, s_a and Σθ, made in one pass, mapped to memory.
 
-A folder holds
+A folder, or an address in a store (`place`), holds
 
-    manifest.json   what the design is of, and checksums; written last, when all else is on the disk
+    manifest.json   what the design is of, and checksums; written last, when all else is there
     ids.arrow       ids of the sets, and sizes.npy how many individuals each has
     basis.npz       the basis, and the scaling of inputs
-    u.npy           u_a, single or double precision
+    u.npy           u_a, single or double precision; in a store an object for each part
+    runs.npy        how many rows of which set each part of the files has; older designs have none
+    sample.npy      individuals that represent all, each with how many; older designs have none
     sums.npy        s_a, Σθ and ‖u_a‖²
     recipe.json     how columns become inputs, unless they are taken as they are
     moment.npy      mean of φ φᵀ over individuals, over a sample if there are many
     stand_ins.npy   a subsample of individuals (`targets`); older designs have none
 
+The rows u_a are a list of *regions*: a region says in which file it lies, where, and its checksum.
+So a design can grow (`grow`): new rows lie in a file of their own, what has changed gets a number
+(`sizes-2.npy`), and another manifest names them together with what stayed.
+
 Counts, shares and amounts have no u before they are fitted, and another after every answer. Their
-folder holds `x.npy`, inputs and exposures of individuals by set, in place of the last four but the
-recipe (`kept_sets`).
+folder holds `x.npy`, inputs and exposures of individuals by set, in place of what follows the
+basis, but for the recipe (`kept_sets`).
 
 While it is being made there is `begun.json` instead of the manifest, and a small file for each
 finished part, so that a run that was stopped can resume (`build`).
@@ -21,13 +27,14 @@ finished part, so that a run that was stopped can resume (`build`).
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import zlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from itertools import groupby
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -39,21 +46,25 @@ from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model, ModelConfig, Prepared
 from sumwise.model.serialize import unpack_config, unpack_prepared
+from sumwise.outofcore import place
 from sumwise.outofcore.index import ascends, ids_of
 from sumwise.outofcore.kept_sets import KeptSets
-from sumwise.util.files import sha256_of
+from sumwise.util.parted import Parted, Rows
 from sumwise.util.shapes import Int
 
 MANIFEST: Final = "manifest.json"
 BEGUN: Final = "begun.json"  # in its place until the design is whole
 SUBSAMPLE: Final = "stand_ins.npy"
 RECIPE: Final = "recipe.json"
-FORMAT: Final = "sumwise design 1"
+RUNS: Final = "runs.npy"
+STANDING: Final = "sample.npy"
+FORMAT: Final = "sumwise design 2"
+FORMER: Final = "sumwise design 1"  # all rows lie in one file, in order
 DTYPES: Final = ("float64", "float32")
 BEGUN_PIECES: Final = ("ids.arrow", "sizes.npy", "basis.npz")  # written before parts are embedded
-PIECES: Final = (*BEGUN_PIECES, "sums.npy", "moment.npy", SUBSAMPLE)
+PIECES: Final = (*BEGUN_PIECES, "sums.npy", "moment.npy", SUBSAMPLE, RUNS, STANDING)
 ARRAYS: Final = ("u.npy", "x.npy")
-OPTIONAL: Final = (SUBSAMPLE, RECIPE)  # which not all designs have
+OPTIONAL: Final = (SUBSAMPLE, RECIPE, RUNS, STANDING)  # which not all designs have
 UNREADABLE: Final = (
     AttributeError, EOFError, LookupError, OSError, OverflowError, TypeError, ValueError
 )  # fmt: skip
@@ -71,6 +82,16 @@ class Settings:
     basis: str | None  # checksum of the basis, if the caller gave one
 
 
+class Region(NamedTuple):
+    """Rows of a design that lie together, and have a checksum together."""
+
+    first: int  # row of the design
+    rows: int
+    checksum: int  # CRC-32
+    file: str
+    offset: int  # in bytes
+
+
 @dataclass(frozen=True, slots=True)
 class DesignManifest:
     """What is in the folder of a design: `manifest.json`, or `begun.json` while it is made."""
@@ -83,9 +104,12 @@ class DesignManifest:
     pieces: Mapping[str, str]  # SHA-256 by name of file
     source: Scan  # what parts are read from: the files themselves, or a copy sorted by set
     first_sets: tuple[int, ...] = ()  # position of the first set of each part, while it is made
-    regions: tuple[tuple[int, int, int], ...] = ()  # first row, rows and CRC-32, all of u.npy
+    regions: tuple[Region, ...] = ()  # of all rows
     ids_in_order: bool = False  # whether ids.arrow has the order of u.npy, whatever the ids are
     width: int = 0  # of a row of x.npy; 0 for designs that have u.npy
+    files: Mapping[str, str] = field(default_factory=dict)  # what pieces are called that grew
+    gone: tuple[int, ...] = ()  # positions of sets that have no rows in the files any more
+    former: tuple[tuple[int, str], ...] = ()  # what some of them are called now
 
     @property
     def outputs(self) -> str:
@@ -106,21 +130,31 @@ class DesignManifest:
         """The other files of a whole design."""
         return BEGUN_PIECES if self.width else PIECES
 
+    @property
+    def row_bytes(self) -> int:
+        """Of the large file."""
+        return self.shape[1] * np.dtype(self.settings.dtype).itemsize
+
+    def name_of(self, piece: str) -> str:
+        """The file that has a piece."""
+        return os.path.basename(self.files.get(piece, piece))
+
     def to_json(self) -> str:
         settings = replace(self.settings, scan=replace(self.settings.scan, recipe=None))
         plain = replace(self, settings=settings, source=replace(self.source, recipe=None))
         known = asdict(plain)  # the recipe is a file of its own
         if self.regions:  # the design is whole
             del known["source"], known["first_sets"]
-        if not self.width:
-            del known["width"]
+        for name in ("width", "files", "gone", "former"):
+            if not known[name]:
+                del known[name]
         return json.dumps({"format": FORMAT, **known.pop("settings"), **known})
 
     @classmethod
     def from_json(cls, known: Mapping[str, Any]) -> DesignManifest:
         scan = _scan_from(known["scan"])
         part_rows, basis = known.get("part_rows", 0), known.get("basis")
-        return cls(
+        made = cls(
             Settings(known["config"], known["dtype"], scan, part_rows, basis),
             known["sets"],
             known["features"],
@@ -129,23 +163,28 @@ class DesignManifest:
             known["pieces"],
             _scan_from(known.get("source", known["scan"])),
             tuple(known.get("first_sets", ())),
-            tuple((first, rows, checksum) for first, rows, checksum in known["regions"]),
+            (),
             known.get("ids_in_order") is True,
             known.get("width", 0),
+            dict(known.get("files", {})),
+            tuple(known.get("gone", ())),
+            tuple((at, name) for at, name in known.get("former", ())),
         )
+        return replace(made, regions=tuple(made._region(*each) for each in known["regions"]))
+
+    def _region(
+        self, first: int, rows: int, checksum: int, file: str | None = None, offset: int = 0
+    ) -> Region:
+        if file is None:  # of a former version
+            file, offset = self.array, self.offset + first * self.row_bytes
+        if os.path.basename(file) != file.removeprefix("u/") or offset < 0:
+            raise ValueError(f"{file!r:.80} cannot be a file of a design")
+        return Region(first, rows, checksum, file, offset)
 
     def checksum_of(self, folder: str, first: int, rows: int) -> int:
         """CRC-32 of some rows of the large file; -1 if it is too short."""
-        width = self.shape[1] * np.dtype(self.settings.dtype).itemsize
-        left, checksum = rows * width, 0
-        with open(os.path.join(folder, self.array), "rb") as file:
-            file.seek(self.offset + first * width)
-            while left > 0:
-                content = file.read(min(left, 2**24))
-                if not content:
-                    return -1
-                checksum, left = zlib.crc32(content, checksum), left - len(content)
-        return checksum
+        width = self.row_bytes
+        return place.checksum(folder, self.array, self.offset + first * width, rows * width)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -158,6 +197,7 @@ class Embedded:
     prepared: Prepared  # what the model knows before any answer
     own_pool: Pool  # the rows of the design
     digest: str  # of the manifest, and so of all files it has checksums of
+    manifest: DesignManifest  # the same as a value
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str], *, check: bool = True) -> Embedded:
@@ -166,15 +206,7 @@ class Embedded:
         Args:
             check: Compare all checksums, which reads every file once.
         """
-        place = os.fspath(folder)
-        manifest = read_manifest(place)
-        try:
-            if check:
-                _compare(place, manifest)
-            refuse_ids_out_of_order(place, manifest)
-            return _opened(place, manifest)
-        except UNREADABLE as error:
-            raise _unreadable(place, error) from error
+        return opened(place.normal(os.fspath(folder)), MANIFEST, check=check)
 
     @property
     def ids(self) -> tuple[Hashable, ...]:
@@ -213,6 +245,22 @@ class Embedded:
             )
         return self.sets.pool(model) if fitted else self.own_pool
 
+    def update(self, scan: Scan | None = None, *, run: Any = None) -> Embedded:
+        """The design of the files as they are now; what has not changed is not embedded again.
+
+        Files are identified by the checksum of their footer and by when they were written. Parts of
+        changed and new files are read, and parts that share a set with a changed one. Basis and
+        scaling stay as they were drawn. The folder then holds the new design, and studies go on
+        with the one that they were made with; `Study.refresh_pool` brings a study up to date.
+
+        Args:
+            scan: Of the files as they are now; scanned again where they were found if left out.
+            run: As in `AggregateRegressor.embed`.
+        """
+        from sumwise.outofcore import grow
+
+        return grow.updated(self, scan, run)
+
     def __len__(self) -> int:
         return len(self.own_pool.sets)
 
@@ -243,19 +291,48 @@ def as_sets(given: Any, name: str = "sets") -> Sets:
 # --- opening --------------------------------------------------------------------------------------
 
 
+def opened(folder: str, name: str, *, check: bool = True) -> Embedded:
+    """The design that a manifest in a folder describes."""
+    manifest, digest = _read_manifest(folder, name)
+    try:
+        if check:
+            _compare(folder, manifest)
+        refuse_ids_out_of_order(folder, manifest)
+        return _opened(folder, manifest, digest)
+    except UNREADABLE as error:
+        raise _unreadable(folder, error) from error
+
+
+def with_digest(folder: str, digest: str) -> str:
+    """The manifest with this checksum among those of a folder, where a design has grown.
+
+    Without one, that of the folder.
+    """
+    if place.sha256(folder, MANIFEST) != digest:
+        for name in place.listed(folder):
+            if name.startswith("manifest-") and place.sha256(folder, name) == digest:
+                return name
+    return MANIFEST
+
+
 def read_manifest(folder: str, name: str = MANIFEST) -> DesignManifest:
-    path = os.path.join(folder, name)
-    if not os.path.exists(path):
+    return _read_manifest(folder, name)[0]
+
+
+def _read_manifest(folder: str, name: str) -> tuple[DesignManifest, str]:
+    """The manifest, and its SHA-256."""
+    path = place.inside(folder, name)
+    if not place.exists(folder, name):
         hint = ": it was not finished; embed once more with the same settings to go on"
-        begun = os.path.exists(os.path.join(folder, BEGUN))
+        begun = place.exists(folder, BEGUN)
         raise DataError(f"{folder} holds no design{hint if begun else ''}")
     try:
-        with open(path, "rb") as file:
-            known = json.loads(file.read())
+        content = place.read(folder, name)
+        known = json.loads(content)
         found = known.get("format")
-        if found != FORMAT:
+        if found not in (FORMAT, FORMER):
             raise DataError(f"{folder} has the format {found!r:.60}, not {FORMAT!r}")
-        return DesignManifest.from_json(known)
+        return DesignManifest.from_json(known), hashlib.sha256(content).hexdigest()
     except UNREADABLE as error:
         raise _unreadable(path, error) from error
 
@@ -267,54 +344,110 @@ def _unreadable(path: str, error: Exception) -> DataError:
     )
 
 
-def _opened(folder: str, manifest: DesignManifest) -> Embedded:
-    n_sets, n_basis, here = manifest.sets, manifest.features, os.path.abspath(folder)
+def _opened(folder: str, manifest: DesignManifest, digest: str) -> Embedded:
+    n_sets, n_basis, here = manifest.sets, manifest.features, place.absolute(folder)
     scan = _moved_along(manifest.settings.scan, manifest.home, here)
     scan = replace(scan, recipe=recipe_in(folder, manifest))
     config = unpack_config(manifest.settings.config)
-    digest = sha256_of(os.path.join(folder, MANIFEST))
-    large = _array(folder, manifest.array, manifest.shape, mapped=True)
-    if large.dtype.name not in DTYPES:
-        raise damaged(folder, manifest.array)
-    sizes = _array(folder, "sizes.npy", (n_sets,))
-    if sizes.sum() != scan.rows:
-        raise damaged(folder, "sizes.npy")
-    sets = lazy_sets(partial(ids_in, here, n_sets), sizes, scan)
+    large = rows_of(here, manifest)
+    sizes = piece(folder, manifest, "sizes.npy", (n_sets,))
+    if sizes.sum() != scan.rows + sizes[list(manifest.gone)].sum():
+        raise damaged(folder, manifest.name_of("sizes.npy"))
+    sets = lazy_sets(partial(ids_in, here, manifest), sizes, scan, manifest.gone)
     prepared = prepared_in(folder, config, scan, sets)
     if manifest.width:
-        pool = KeptSets.of(sets, large.view(np.ndarray), scan, here).unseen(prepared)
-        return Embedded(folder, scan, config, prepared, pool, digest)
-    sums = _array(folder, "sums.npy", (3, n_sets))
-    moment = _array(folder, "moment.npy", (n_basis, n_basis))
+        pool = KeptSets.of(sets, large, scan, here).unseen(prepared)
+        return Embedded(folder, scan, config, prepared, pool, digest, manifest)
+    sums = piece(folder, manifest, "sums.npy", (3, n_sets))
+    moment = piece(folder, manifest, "moment.npy", (n_basis, n_basis))
     targets = None
     if SUBSAMPLE in manifest.pieces:
-        chosen, weights = subsample(scan.rows)
-        few = _array(folder, SUBSAMPLE, (len(chosen), scan.n_inputs))
-        targets = Targets(few, weights, scan.rows)
-    design = Design(large.view(np.ndarray), sums[0], sums[1])
+        targets = _targets(folder, manifest, scan)
+    design = Design(large, sums[0], sums[1])
     pool = Pool(sets, prepared.basis, design, moment=moment, targets=targets, square=sums[2])
-    return Embedded(folder, scan, config, prepared, pool, digest)
+    return Embedded(folder, scan, config, prepared, pool, digest, manifest)
 
 
-def _array(folder: str, name: str, shape: tuple[int, ...], mapped: bool = False) -> Any:
-    path = os.path.join(folder, name)
-    array = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+def _targets(folder: str, manifest: DesignManifest, scan: Scan) -> Targets:
+    """Those who represent all; of a design that has grown, with their weights."""
+    if SUBSAMPLE not in manifest.files:
+        chosen, weights = subsample(scan.rows)
+        few = piece(folder, manifest, SUBSAMPLE, (len(chosen), scan.n_inputs))
+        return Targets(few, weights, scan.rows)
+    found = place.load(folder, manifest.name_of(SUBSAMPLE))
+    if found.ndim != 2 or found.shape[1] != scan.n_inputs + 1 or not len(found):
+        raise damaged(folder, manifest.name_of(SUBSAMPLE))
+    return Targets(found[:, :-1].copy(), found[:, -1].copy(), scan.rows)
+
+
+def rows_of(folder: str, manifest: DesignManifest) -> Rows:
+    """The rows of the large file: one array where they lie in one file on a disk, in order."""
+    kind, width = np.dtype(manifest.settings.dtype), manifest.shape[1]
+    if kind.name not in DTYPES:
+        raise damaged(folder, MANIFEST)
+    regions = sorted(region for region in manifest.regions if region.rows)
+    if place.is_address(folder):
+
+        def remote(region: Region) -> place.Remote:
+            shape = (region.rows, width)
+            where = folder, region.file, region.offset, shape, kind, region.checksum
+            return place.Remote(*where, partial(damaged, folder, region.file))
+
+        found: Any = Parted([remote(region) for region in regions])
+        return found
+    whole: dict[str, Any] = {}
+    pieces = []
+
+    def line(region: Region) -> tuple[str, int]:
+        """The same for regions that follow one another in a file as they do in the design."""
+        return region.file, region.offset - region.first * manifest.row_bytes
+
+    for _, joined in groupby(regions, line):
+        some = list(joined)
+        first, rows = some[0], sum(region.rows for region in some)
+        if first.file not in whole:
+            whole[first.file] = _mapped(folder, manifest, first.file)
+        low, odd = divmod(first.offset - whole[first.file][0], manifest.row_bytes)
+        if odd or low < 0 or low + rows > len(whole[first.file][1]):
+            raise damaged(folder, first.file)
+        pieces.append(whole[first.file][1][low : low + rows])
+    found = pieces[0] if len(pieces) == 1 else Parted(pieces)
+    if found.shape != manifest.shape:
+        raise damaged(folder, manifest.array)
+    return found
+
+
+def _mapped(folder: str, manifest: DesignManifest, name: str) -> tuple[int, np.ndarray]:
+    """Where the rows of a file begin, and all of them."""
+    begin = manifest.offset if name == manifest.array else 0
+    rows = (os.path.getsize(os.path.join(folder, name)) - begin) // manifest.row_bytes
+    kind = np.dtype(manifest.settings.dtype)
+    return begin, place.mapped(folder, name, begin, (rows, manifest.shape[1]), kind)
+
+
+def piece(folder: str, manifest: DesignManifest, name: str, shape: tuple[int, ...]) -> Any:
+    array = place.load(folder, manifest.name_of(name))
     if array.shape != shape:
-        raise damaged(folder, name)
+        raise damaged(folder, manifest.name_of(name))
     return array
 
 
 def _compare(folder: str, manifest: DesignManifest) -> None:
-    """Compare all checksums; they must be of every file and of every row of the large one."""
+    """Compare all checksums; they must be of every file and of every row of the large one.
+
+    In a store, those of rows are compared when they are read.
+    """
     if {*manifest.pieces, *OPTIONAL} != {*manifest.names, *OPTIONAL}:
         raise damaged(folder, MANIFEST)
     compare_pieces(folder, manifest)
-    end = 0
-    for first, rows, checksum in sorted(region for region in manifest.regions if region[1]):
+    end, width = 0, manifest.row_bytes
+    for region in sorted(region for region in manifest.regions if region.rows):
+        first, rows, checksum, file, offset = region
         if first != end or rows < 0:
             raise damaged(folder, MANIFEST)
-        if manifest.checksum_of(folder, first, rows) != checksum:
-            raise damaged(folder, manifest.array)
+        here = not place.is_address(folder)
+        if here and place.checksum(folder, file, offset, rows * width) != checksum:
+            raise damaged(folder, file)
         end += rows
     if end != manifest.shape[0]:
         raise damaged(folder, MANIFEST)
@@ -322,53 +455,66 @@ def _compare(folder: str, manifest: DesignManifest) -> None:
 
 def compare_pieces(folder: str, manifest: DesignManifest) -> None:
     for name, checksum in manifest.pieces.items():
-        if sha256_of(os.path.join(folder, name)) != checksum:
-            raise damaged(folder, name)
+        if place.sha256(folder, manifest.name_of(name)) != checksum:
+            raise damaged(folder, manifest.name_of(name))
 
 
 def damaged(folder: str, name: str) -> DataError:
     return DataError(
-        f"{os.path.join(folder, name)} has changed since it was written: its checksum "
+        f"{place.inside(folder, name)} has changed since it was written: its checksum "
         "differs. Restore it from a copy, or embed again into a new folder."
     )
 
 
 def _scan_from(known: Mapping[str, Any]) -> Scan:
     files = tuple(
-        File(f["path"], f["n_bytes"], tuple(f["group_rows"]), f.get("footer", ""))
+        File(
+            f["path"],
+            f["n_bytes"],
+            tuple(f["group_rows"]),
+            f.get("footer", ""),
+            f.get("version", ""),
+        )
         for f in known["files"]
     )
     periods = tuple((name, period) for name, period in known.get("periods", ()))
-    return Scan(files, tuple(known["by"]), tuple(known["x"]), known["weights"], periods)
+    about = tuple(known["by"]), tuple(known["x"]), known["weights"], periods
+    return Scan(files, *about, paths=tuple(known.get("paths", ())))
 
 
 def recipe_in(folder: str, manifest: DesignManifest) -> Recipe | None:
     """How columns become inputs; None if they are taken as they are."""
     if RECIPE not in manifest.pieces:
         return None
-    with open(os.path.join(folder, RECIPE), "rb") as file:
-        return Recipe.from_json(file.read())
+    return Recipe.from_json(place.read(folder, manifest.name_of(RECIPE)))
 
 
 def _moved_along(scan: Scan, home: str | None, here: str) -> Scan:
     """Look for files that were beside the design beside it: both may have moved."""
-    if home is None or home == here:
+    if home is None or home == here or place.is_address(here):
         return scan
     beside = os.path.join(os.path.dirname(home), "")
 
-    def now(file: File) -> File:
-        moved = os.path.join(os.path.dirname(here), file.path.removeprefix(beside))
-        inside = file.path.startswith(beside) and os.path.exists(moved)
-        return replace(file, path=moved) if inside else file
+    def now(path: str) -> str:
+        moved = os.path.join(os.path.dirname(here), path.removeprefix(beside))
+        return moved if path.startswith(beside) and os.path.exists(moved) else path
 
-    return replace(scan, files=tuple(map(now, scan.files)))
+    files = tuple(replace(file, path=now(file.path)) for file in scan.files)
+    return replace(scan, files=files, paths=tuple(map(now, scan.paths)))
 
 
-def ids_in(folder: str, n_sets: int) -> tuple[Any, ...]:
-    ids: tuple[Any, ...] = _read_ids(folder, ids_of)
-    if len(ids) != n_sets:
-        raise damaged(folder, "ids.arrow")
-    return ids
+def ids_in(folder: str, manifest: DesignManifest) -> tuple[Any, ...]:
+    ids = list(_read_ids(folder, manifest, ids_of))
+    if len(ids) != manifest.sets:
+        raise damaged(folder, manifest.name_of("ids.arrow"))
+    for at, name in manifest.former:
+        ids[at] = name
+    return tuple(ids)
+
+
+def keys_in(folder: str, manifest: DesignManifest) -> Any:
+    """Ids as Arrow has them; those of former sets are what they were."""
+    return _read_ids(folder, manifest, lambda keys: keys)
 
 
 def refuse_ids_out_of_order(folder: str, manifest: DesignManifest) -> None:
@@ -376,7 +522,7 @@ def refuse_ids_out_of_order(folder: str, manifest: DesignManifest) -> None:
 
     Former versions grouped ids that do not ascend with Arrow, which does not keep their order.
     """
-    if not manifest.ids_in_order and not _read_ids(folder, ascends):
+    if not manifest.ids_in_order and not _read_ids(folder, manifest, ascends):
         raise DataError(
             f"the design in {folder} was made by a former version of sumwise from sets whose ids "
             "do not ascend. That version could store such ids in another order than the sets, and "
@@ -385,29 +531,36 @@ def refuse_ids_out_of_order(folder: str, manifest: DesignManifest) -> None:
         )
 
 
-def _read_ids(folder: str, use: Callable[[Any], Any]) -> Any:
+def _read_ids(folder: str, manifest: DesignManifest, use: Callable[[Any], Any]) -> Any:
     import pyarrow as pa
 
-    path = os.path.join(folder, "ids.arrow")
+    name = manifest.name_of("ids.arrow")
     try:
-        with pa.OSFile(path) as file:
+        with pa.BufferReader(place.read(folder, name)) as file:
             return use(pa.ipc.open_file(file).read_all())
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise DataError(f"{path} cannot be read ({error})") from error
+        raise DataError(f"{place.inside(folder, name)} cannot be read ({error})") from error
 
 
 def prepared_in(folder: str, config: ModelConfig, scan: Scan, sets: Sets | None = None) -> Prepared:
-    with open(os.path.join(folder, "basis.npz"), "rb") as file:
-        return unpack_prepared(file.read(), config, sets or lazy_sets((), np.empty(0, int), scan))
+    basis = place.read(folder, "basis.npz")
+    return unpack_prepared(basis, config, sets or lazy_sets((), np.empty(0, int), scan))
 
 
-def lazy_sets(ids: Any, sizes: Int[np.ndarray, " A"], scan: Scan) -> LazySets:
-    load = partial(read_whole, scan, ids)
+def lazy_sets(
+    ids: Any, sizes: Int[np.ndarray, " A"], scan: Scan, gone: Sequence[int] = ()
+) -> LazySets:
+    load = partial(read_whole, scan, ids, {at: int(sizes[at]) for at in gone})
     return LazySets(ids, sizes, scan.n_inputs, scan.input_names, load, recipe=scan.recipe)
 
 
-def read_whole(scan: Scan, ids: Any) -> Sets:
-    """All individuals in memory, where they fit, by set in the order of `ids`."""
+def read_whole(scan: Scan, ids: Any, gone: Mapping[int, int] | None = None) -> Sets:
+    """All individuals in memory, where they fit, by set in the order of `ids`.
+
+    Args:
+        gone: Sizes of sets by position that have no rows in the files any more. Copies of the first
+            individual stand for their members, of whom nothing is known.
+    """
     import pyarrow as pa
 
     n_bytes = 8 * scan.rows * (scan.n_inputs + 2)
@@ -428,4 +581,16 @@ def read_whole(scan: Scan, ids: Any) -> Sets:
     names = ids_of(pa.table(keys, names=list(scan.by)))
     sets, _ = group_individuals(names, (scan.recipe or Recipe.plain(scan.x), inputs), weights)
     wanted = ids() if callable(ids) else ids  # former versions had another order in unsorted files
-    return sets if sets.ids == wanted else sets.take([sets.position(name) for name in wanted])
+    gone = gone or {}
+    if sets.ids == wanted:
+        return sets
+    at = [0 if at in gone else sets.position(name) for at, name in enumerate(wanted)]
+    if not gone:
+        return sets.take(at)
+    rows = [np.arange(sets.starts[a], sets.starts[a + 1]) for a in at]
+    for former, size in gone.items():
+        rows[former] = np.zeros(size, dtype=np.int64)
+    sizes, flat = [len(each) for each in rows], np.concatenate(rows)
+    theta = 1 / np.repeat(sizes, sizes) if scan.weights == "mean" else sets.theta[flat]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    return Sets(wanted, sets.x[flat], theta, starts, sets.input_names, recipe=sets.recipe)

@@ -3,8 +3,9 @@
     u_a = Σ_n θ_an φ(x_an)          s_a = ‖θ_a‖²          ‖u_a‖²
 
 Sums over a set add up, so a set may span batches, parts and files. A part writes the sets that lie
-inside it straight into `u.npy`, and stores its first and last set, which other parts may share, as
-*edges*; `build` adds those up. Of counts, shares and amounts, individuals are written instead.
+inside it straight into `u.npy`, or into an object of its own in a store. It keeps its first and
+last set, which other parts may share, as *edges*; `build` adds those up. Of counts, shares and
+amounts, individuals are written instead.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -21,14 +23,15 @@ from sumwise.data.parquet import Batch, Part, Scan, batches, run_starts
 from sumwise.errors import SettingError
 from sumwise.model import serialize
 from sumwise.model.basis import Scaled
-from sumwise.model.design import add_products, sum_features, worth_compiling
+from sumwise.model.design import sum_features, worth_compiling
 from sumwise.model.generalised.refusals import refuse_exposures
+from sumwise.outofcore import place
 from sumwise.outofcore.design_store import DesignManifest
 from sumwise.outofcore.index import sample_in, subsample_in
-from sumwise.util.files import write_file
 from sumwise.util.shapes import Float, Int
 
 MOMENT_SAMPLE: Final = 2**14  # individuals that the mean of φ φᵀ is taken over
+WHOLE: Final = 2**62  # rows that have one checksum, on a disk
 
 
 class Rows(NamedTuple):
@@ -39,8 +42,42 @@ class Rows(NamedTuple):
     theta_sum: Float[np.ndarray, " r"]
 
 
-def part_file(folder: str, number: int) -> str:
-    return os.path.join(folder, "parts", f"{number:06}.npz")
+def part_file(number: int) -> str:
+    return f"parts/{number:06}.npz"
+
+
+def rows_file(number: int) -> str:
+    """The object that a part's rows are, in a store."""
+    return f"u/{number:06}.rows"
+
+
+@contextmanager
+def _rows_to(folder: str, manifest: DesignManifest, number: int, first: int) -> Iterator[Any]:
+    """Where the rows of a part go, from this one on."""
+    if place.is_address(folder):
+        store, root = place.store_of(folder)
+        with store.open(f"{root}/{rows_file(number)}", "wb") as file:
+            yield file
+        return
+    with open(os.path.join(folder, manifest.array), "r+b", buffering=0) as file:
+        file.seek(manifest.offset + first * manifest.row_bytes)
+        yield file
+
+
+def add_rows(chunks: list[list[int]], content: Any, width: int, most: int) -> None:
+    """Count rows, and their checksums, `most` rows at a time: [rows, CRC-32] of each."""
+    left = memoryview(content)
+    while len(left):
+        if not chunks or chunks[-1][0] == most:
+            chunks.append([0, 0])
+        some = left[: width * (most - chunks[-1][0])]
+        chunks[-1] = [chunks[-1][0] + len(some) // width, zlib.crc32(some, chunks[-1][1])]
+        left = left[len(some) :]
+
+
+def rows_at_once(folder: str, width: int) -> int:
+    """Rows that have a checksum together: in a store, as many as are fetched at a time."""
+    return max(1, place.FETCHED // width) if place.is_address(folder) else WHOLE
 
 
 def embed_part(basis: Scaled, manifest: DesignManifest, folder: str, job: tuple[Part, int]) -> int:
@@ -51,15 +88,13 @@ def embed_part(basis: Scaled, manifest: DesignManifest, folder: str, job: tuple[
     """
     part, first_set = job
     source = manifest.source
-    kind, n_basis = np.dtype(manifest.settings.dtype), manifest.features
-    products = np.zeros((n_basis, n_basis))
+    kind, width = np.dtype(manifest.settings.dtype), manifest.row_bytes
     sums: list[Float[np.ndarray, "3 r"]] = []
     edges: list[Float[np.ndarray, " K"]] = []
-    subsample = [np.empty((0, source.n_inputs))]
-    checksum, written, sampled = 0, 0, 0
-    sizes = np.load(os.path.join(folder, "sizes.npy"), mmap_mode="r")[first_set:]
-    with open(os.path.join(folder, "u.npy"), "r+b", buffering=0) as file:
-        file.seek(manifest.offset + (first_set + 1) * n_basis * kind.itemsize)
+    subsample, sample = [np.empty((0, source.n_inputs))], [np.empty((0, source.n_inputs))]
+    chunks: list[list[int]] = []
+    sizes = _sizes(folder)[first_set:]
+    with _rows_to(folder, manifest, part.number, first_set + 1) as file:
         for rows, batch, last in runs(source, part, basis, kind, sizes):
             with np.errstate(over="ignore"):  # screening ignores infinite squares
                 square = np.einsum("ak,ak->a", rows.u, rows.u)
@@ -72,23 +107,28 @@ def embed_part(basis: Scaled, manifest: DesignManifest, folder: str, job: tuple[
                 edges.append(inside[-1].astype(np.float64))
                 inside = inside[:-1]
             content = np.ascontiguousarray(inside, dtype=kind).reshape(-1).view(np.uint8).data
-            checksum = zlib.crc32(content, checksum)
+            add_rows(chunks, content, width, rows_at_once(folder, width))
             write_all(file, content)
-            written += len(inside)
             if batch is not None:
-                some = sample_in(batch, source.rows // MOMENT_SAMPLE)
-                add_products(some, basis, products)
-                sampled += len(some)
+                sample.append(sample_in(batch, source.rows // MOMENT_SAMPLE))
                 subsample.append(subsample_in(source, batch))
     kept = {
         "sums": np.concatenate(sums, axis=1),
         "edges": np.stack(edges),
-        "products": products,
+        "sample": np.concatenate(sample),
         "stand_ins": np.concatenate(subsample),
-        "counts": np.array([checksum, written, sampled], dtype=np.int64),
+        "chunks": np.array(chunks, dtype=np.int64).reshape(-1, 2),
     }
-    write_file(part_file(folder, part.number), serialize.to_bytes(kept))
+    place.write(folder, part_file(part.number), serialize.to_bytes(kept))
     return part.rows
+
+
+def _sizes(folder: str) -> Int[np.ndarray, " A"]:
+    """Rows of each set; of a design on a disk, those that are used are read."""
+    if place.is_address(folder):
+        return place.load(folder, "sizes.npy")
+    found: np.ndarray = np.load(os.path.join(folder, "sizes.npy"), mmap_mode="r")
+    return found
 
 
 def keep_part(manifest: DesignManifest, folder: str, job: tuple[Part, int]) -> int:
@@ -98,19 +138,18 @@ def keep_part(manifest: DesignManifest, folder: str, job: tuple[Part, int]) -> i
         job: As in `embed_part`.
     """
     part, _ = job
-    outputs, width, checksum = manifest.outputs, manifest.width, 0
-    with open(os.path.join(folder, manifest.array), "r+b", buffering=0) as file:
-        file.seek(manifest.offset + 8 * part.first_individual * width)
+    outputs, width, chunks = manifest.outputs, manifest.width, list[list[int]]()
+    with _rows_to(folder, manifest, part.number, part.first_individual) as file:
         for batch in batches(manifest.source, part):
             theta = np.ones(len(batch)) if batch.theta is None else batch.theta
             refuse_exposures(outputs, theta, partial(_member, batch))
             rows = np.empty((len(batch), width))
             rows[:, :-1], rows[:, -1] = batch.inputs.T, theta
             content = rows.reshape(-1).view(np.uint8).data
-            checksum = zlib.crc32(content, checksum)
+            add_rows(chunks, content, manifest.row_bytes, WHOLE)
             write_all(file, content)
-    counts = np.array([checksum, part.rows, 0], dtype=np.int64)
-    write_file(part_file(folder, part.number), serialize.to_bytes({"counts": counts}))
+    kept = {"chunks": np.array(chunks, dtype=np.int64).reshape(-1, 2)}
+    place.write(folder, part_file(part.number), serialize.to_bytes(kept))
     return part.rows
 
 
@@ -186,19 +225,35 @@ def embed_rows(
 ) -> Rows:
     """Sums over the runs of a batch, in the precision of `dtype`."""
     bounds = np.append(starts, len(batch))
-    u = None
     with np.errstate(over="ignore", invalid="ignore"):  # refused below, by row
-        if worth_compiling(scan.rows, basis):
-            from sumwise.model import kernels
-
-            u = kernels.sum_runs(batch.inputs, theta, bounds, basis, dtype)
-        if u is None:
-            u = sum_features(batch.inputs.T, theta, bounds, basis).astype(dtype, copy=False)
+        u = sum_runs(scan.rows, batch.inputs, theta, bounds, basis, dtype)
         square = np.einsum("ak,ak->a", u, u)
         if not (np.isfinite(square).all() or np.isfinite(u).all()):
             row = int(starts[int(np.argmin(np.isfinite(u).all(axis=1)))])
             raise _not_finite(batch, row)
         return Rows(u, np.add.reduceat(theta**2, starts), np.add.reduceat(theta, starts))
+
+
+def sum_runs(
+    n_rows: int,
+    inputs: Float[np.ndarray, "D n"],
+    theta: Float[np.ndarray, " n"],
+    bounds: Int[np.ndarray, " r1"],
+    basis: Scaled,
+    dtype: np.dtype[Any],
+) -> Float[np.ndarray, "r K"]:
+    """Σ θ φ over runs of rows, by the compiled kernel where that saves time.
+
+    Args:
+        n_rows: How many there are in all.
+    """
+    u = None
+    with np.errstate(over="ignore", invalid="ignore"):
+        if worth_compiling(n_rows, basis):
+            from sumwise.model import kernels
+
+            u = kernels.sum_runs(inputs, theta, bounds, basis, dtype)
+        return sum_features(inputs.T, theta, bounds, basis).astype(dtype) if u is None else u
 
 
 def _not_finite(batch: Batch, row: int) -> SettingError:

@@ -36,8 +36,10 @@ MOST_BUCKETS: Final = 256  # files open at once
 
 def sorted_copy(
     scan: Scan, folder: str, ids: Sequence[Hashable], bucket_bytes: int = BUCKET_BYTES
-) -> Scan:
+) -> tuple[Scan, Int[np.ndarray, "M 3"]]:
     """Write the rows of `scan` to Parquet files in `folder`, by set, and scan those.
+
+    Gives also how many rows of which set each part had: part, position and rows.
 
     Args:
         folder: Empty, or not there yet.
@@ -54,10 +56,13 @@ def sorted_copy(
     names = [os.path.join(folder, f"{b:05}") for b in range(n_buckets)]
     parts = scan.parts()
     writers: list[Any] = [None] * n_buckets
+    runs = []
     with ExitStack() as opened, Slow("sorting by set", 2 * len(parts)) as slow:
         for part in parts:
+            seen = np.empty((0, 2), dtype=np.int64)
             for batch, columns in _batches(scan, part):
                 at = _positions(batch, positions)
+                seen = _added(seen, at)
                 table = _table(scan, batch, columns).append_column("position", [at])
                 bucket = at * n_buckets // len(ids)
                 order = np.argsort(bucket, kind="stable")
@@ -68,6 +73,7 @@ def sorted_copy(
                         file = opened.enter_context(pa.OSFile(f"{names[b]}.arrow", "wb"))
                         writers[b] = opened.enter_context(pa.ipc.new_stream(file, table.schema))
                     writers[b].write_table(table.slice(ends[b], ends[b + 1] - ends[b]))
+            runs.append(np.insert(seen, 0, part.number, axis=1))
             slow.at(part.number + 1)
     found = []
     with Slow("sorting by set", 2 * n_buckets) as slow:
@@ -84,7 +90,15 @@ def sorted_copy(
             os.unlink(f"{name}.arrow")
             slow.at(n_buckets + b + 1)
     made = scan_parquet(found, by=scan.by, x=scan.x, weights=scan.weights)
-    return replace(made, periods=scan.periods, recipe=scan.recipe)
+    made = replace(made, periods=scan.periods, recipe=scan.recipe)
+    return made, np.concatenate(runs)
+
+
+def _added(seen: Int[np.ndarray, "m 2"], at: Int[np.ndarray, " n"]) -> Int[np.ndarray, "m 2"]:
+    """Positions and rows of each, with more rows."""
+    known, number = np.unique(np.append(seen[:, 0], at), return_inverse=True)
+    rows = np.append(seen[:, 1], np.ones(len(at), dtype=np.int64))
+    return np.stack([known, np.bincount(number, rows).astype(np.int64)], axis=1)
 
 
 def _positions(batch: Batch, known: Mapping[Hashable, int]) -> Int[np.ndarray, " n"]:

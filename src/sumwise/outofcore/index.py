@@ -91,6 +91,16 @@ class Index:
     sizes: Int[np.ndarray, " A"] | None  # None unless the rows of each set follow one another
     first_sets: tuple[int, ...]  # position of the first set of each part, where they do
     statistics: list[BatchInputs]
+    lengths: list[Int[np.ndarray, " r"]]  # of the runs of each part, where they do
+
+    def runs(self) -> Int[np.ndarray, "M 3"]:
+        """Part, position of the set and its rows there, if the rows of a set follow one another."""
+        each = zip(self.first_sets, self.lengths, strict=True)
+        found = [
+            np.stack([np.full(len(n), part), first + np.arange(len(n)), n], axis=1)
+            for part, (first, n) in enumerate(each)
+        ]
+        return np.concatenate(found).astype(np.int64)
 
 
 def index_of(surveys: Iterable[PartSurvey]) -> Index:
@@ -99,10 +109,12 @@ def index_of(surveys: Iterable[PartSurvey]) -> Index:
     sizes: list[Int[np.ndarray, " r"]] = []
     firsts: list[int] = []
     statistics: list[BatchInputs] = []
+    lengths: list[Int[np.ndarray, " r"]] = []
     runs, compared, contiguous = 0, 0, True  # `compared`: ids that are known to differ
     for found in surveys:
         continues = append_runs(keys, sizes, found.keys, found.lengths)
         firsts.append(runs - continues)
+        lengths.append(found.lengths)
         runs += found.keys.num_rows - continues
         held = sum(table.num_rows for table in keys)
         if held - compared > max(FOLD, compared):
@@ -110,12 +122,13 @@ def index_of(surveys: Iterable[PartSurvey]) -> Index:
             compared = keys[0].num_rows
             contiguous &= compared == held
         if not contiguous:
-            sizes = sizes[-1:]  # of no use any more
+            sizes, lengths = sizes[-1:], []  # of no use any more
         first = [replace(batch, continues=continues) for batch in found.statistics[:1]]
         statistics += first + found.statistics[1:]
     ids = _distinct(keys)
     contiguous &= ids.num_rows == sum(table.num_rows for table in keys)
-    return Index(ids, np.concatenate(sizes) if contiguous else None, tuple(firsts), statistics)
+    together = np.concatenate(sizes) if contiguous else None
+    return Index(ids, together, tuple(firsts), statistics, lengths)
 
 
 def _distinct(tables: Sequence[Any]) -> Any:

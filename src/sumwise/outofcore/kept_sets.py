@@ -78,7 +78,7 @@ class KeptSets(LazySets):
     def _linearised(self, tangent: Tangent, noise_precision: float) -> Design:
         """The design of all sets around E[w], by threads."""
         starts, n_sets = self.starts, len(self)
-        u = _room((n_sets, len(tangent.model.mean)), self.__dict__["folder"])
+        u = room((n_sets, len(tangent.model.mean)), self.__dict__["folder"])
         rest = np.zeros((4, n_sets))
         compiled = worth_compiling(int(starts[-1]), tangent.scaled, again=True)
 
@@ -103,7 +103,7 @@ def spans(starts: Int[np.ndarray, " A1"]) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _room(shape: tuple[int, int], folder: str) -> Float[np.ndarray, "A K"]:
+def room(shape: tuple[int, int], folder: str) -> Float[np.ndarray, "A K"]:
     """Zeros; where there are many, in a file that is gone when they are."""
     n_bytes = 8 * math.prod(shape)
     if n_bytes <= IN_MEMORY:

@@ -120,6 +120,11 @@ def _refuse_used(place: Path) -> None:
 
 def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, bytes]:
     """Every file of the export, all of the same moment."""
+    if record.embedded is not None and record.pool.retired:
+        raise SettingError(
+            "this study has sets whose individuals are not in its files any more, and an export "
+            "has the individuals of all sets. Copy the database with the design and the files."
+        )
     with database.read() as connection:
         state = records.state(connection, record, lock=False)
         happened = records.happened(connection, record)

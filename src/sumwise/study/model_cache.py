@@ -141,8 +141,8 @@ class ModelCache:
 
     def _of_pool(self, pool: Pool) -> Pool:
         """The same, aimed at individuals of the pool: those of retired sets do not count."""
-        if not self._record.pool.retired:
-            return pool
+        if not self._record.pool.retired or self._record.embedded is not None:
+            return pool  # a design on disk represents those who are in the files
         x = self._people.own_x
         moment = None
         if not self._learns:

@@ -69,9 +69,9 @@ def change(
     record = state.record
     if record.embedded is not None:
         raise SettingError(
-            "the individuals of this study stay in their own Parquet files, so its pool cannot be "
-            "changed. Change the files, begin a study on them (sumwise init), and give it the "
-            "present answers (sumwise answers -o, sumwise tell --from)."
+            "the individuals of this study stay in their own Parquet files. Change the files, and "
+            "then bring the study up to date with them: refresh_pool in Python, sumwise pool "
+            "refresh in the shell."
         )
     if record.designing is not None:
         raise SettingError(
@@ -84,7 +84,7 @@ def change(
         answered = {answer.position for answer in seen.answers}
         today = records.now()[:10]
         made = edit(whole, record.pool, answered, tables, columns, today, record.about.word)
-        _refuse_claimed(state, seen, made)
+        refuse_claimed(seen, made.emptied)
         refuse_overlap(record.about.outputs, made.sets)
         aims = _aims(state, made, of_new_sets)
         prepared = record.prepared.drawn_for(made.mark.asked(made.sets))
@@ -117,9 +117,10 @@ def refuse_overlap(outputs: str, sets: Sets) -> None:
     check_sets(outputs, sets)
 
 
-def _refuse_claimed(state: StudyState, seen: Snapshot, made: Edited) -> None:
+def refuse_claimed(seen: Snapshot, emptied: Sequence[int]) -> None:
+    """Refuse that a set which is being measured loses all members."""
     for claim in seen.claims:
-        if claim.position in made.emptied:
+        if claim.position in emptied:
             holder = "an unnamed user" if claim.by is None else repr(claim.by)
             raise SettingError(
                 f"set {shown(claim.set_id)!r} would lose its last member, and {holder} is "
@@ -128,9 +129,32 @@ def _refuse_claimed(state: StudyState, seen: Snapshot, made: Edited) -> None:
 
 
 def _aims(state: StudyState, made: Edited, given: Mapping[str, float | None]) -> Objective:
-    """Costs and known noise with those of new sets; sets that go on keep theirs."""
-    aims, first = state.record.aims, state.record.sets.n_asked
-    new = [first + i for i, at in enumerate(made.came_from) if at is None]
+    """What the study is for, with costs and known noise of new sets, and targets recast."""
+    first, n = state.record.sets.n_asked, len(made.came_from)
+    new = [made.sets.ids[first + i] for i in range(n) if made.came_from[i] is None]
+    aims = with_new_sets(state.record.aims, first, made.came_from, new, given)
+    if aims.targets is not None:
+        former, now = inputs_of(state.record.sets), inputs_of(made.sets)
+        recast = now.recast(former, aims.targets.x)
+        aims = replace(aims, targets=replace(aims.targets, x=recast))
+    return aims
+
+
+def with_new_sets(
+    aims: Objective,
+    first: int,
+    came_from: Sequence[int | None],
+    new: Sequence[Any],
+    given: Mapping[str, float | None],
+) -> Objective:
+    """Costs and known noise with those of new sets; sets that go on keep theirs.
+
+    Args:
+        first: Position of the first that is inserted.
+        came_from: The former positions of these, None for each new set.
+        new: Ids of new sets.
+        given: What was said of new sets, by name.
+    """
     found: dict[str, Any] = {}
     for name, what in NEW_SETS.items():
         values, value = getattr(aims, name), given.get(name)
@@ -140,16 +164,13 @@ def _aims(state: StudyState, made: Edited, given: Mapping[str, float | None]) ->
             continue
         if new and value is None:
             raise SettingError(
-                f"set {shown(made.sets.ids[new[0]])!r:.80} is new, and the study has for each set "
+                f"set {shown(new[0])!r:.80} is new, and the study has for each set "
                 f"{what}; give {name} (--{name.replace('_', '-')} in the shell) for new sets"
             )
         if value is not None:
             value = validate.amount(value, name, "the study", or_zero=name == "noise_std")
-        more = [value if at is None else values[at] for at in made.came_from]
+        more = [value if at is None else values[at] for at in came_from]
         found[name] = np.insert(values, first, np.array(more, dtype=float))
-    if aims.targets is not None:
-        former, now = inputs_of(state.record.sets), inputs_of(made.sets)
-        found["targets"] = replace(aims.targets, x=now.recast(former, aims.targets.x))
     return replace(aims, **found)
 
 

@@ -313,6 +313,36 @@ class Study:
         of_new = {"cost": cost, "noise_std": noise_std}
         return pool_change.change(state, tables, columns, of_new, who, said)
 
+    def refresh_pool(
+        self,
+        files: Any = None,
+        *,
+        cost: float | None = None,
+        noise_std: float | None = None,
+        by: str | None = None,
+        note: str | None = None,
+        run: Any = None,
+    ) -> str:
+        """Take the Parquet files of a study on a design as they are now.
+
+        Finds new, changed and removed files, and embeds again only what has changed. Sets of new
+        files join the pool. An answer belongs to the members that its set had when it was measured:
+        if a set has more or fewer rows now, its former members keep the answer under another name,
+        and the set may be asked for again. A set with as many rows as before counts as corrected,
+        and keeps its answer. The basis stays as it was drawn. Returns what has changed, in words.
+
+        Args:
+            files: Where to look, as in `Sets.scan_parquet`; where they were found if left out.
+            cost: What measuring each new set costs, in a study with costs.
+            noise_std: Known noise of each new set, in a study with known noise.
+            run: As in `AggregateRegressor.embed`.
+        """
+        from sumwise.study import pool_refresh
+
+        who, said = validate.text(by, "by"), validate.text(note, "note")
+        of_new = {"cost": cost, "noise_std": noise_std}
+        return pool_refresh.refresh(self.state, files, of_new, who, said, run)
+
     def add_map(
         self, map: Any, map_id: str | Sequence[str] | None = None, by: str | None = None
     ) -> str:

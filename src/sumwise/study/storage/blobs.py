@@ -54,7 +54,7 @@ from sumwise.model import overlap, serialize
 from sumwise.model.design import Design, Pool, add_products
 from sumwise.model.fit import Prepared
 from sumwise.model.serialize import pack_prepared
-from sumwise.outofcore.design_store import Embedded
+from sumwise.outofcore.design_store import Embedded, opened, with_digest
 from sumwise.study.storage import pieces, sqlite
 from sumwise.study.storage.database import Connection, Database
 from sumwise.study.storage.id_json import from_json, many_from_json, many_to_json, to_json
@@ -166,14 +166,24 @@ def _pack_design(
     }
 
 
-def pack_embedded(made: Embedded, folder: str | None) -> dict[str, bytes]:
-    """The blobs of a study on a design on disk, which stays where it is."""
-    known = {"path": _inside(made.folder, folder), "sha256": made.digest}
+def pack_embedded(
+    made: Embedded, folder: str | None, manifests: Sequence[str] = ()
+) -> dict[str, bytes]:
+    """The blobs of a study on a design on disk, which stays where it is.
+
+    Args:
+        manifests: Of designs that the study has made by growing that one, the last of them this.
+    """
+    known: dict[str, Any] = {"path": _inside(made.folder, folder), "sha256": made.digest}
+    if manifests:
+        known["made"] = list(manifests)
     return {"basis": pack_prepared(made.prepared), "embedded": json.dumps(known).encode()}
 
 
 def _inside(where: str, folder: str | None) -> str:
     """A path inside the database's folder, relative to it: both may move."""
+    if "://" in where:
+        return where
     path = os.path.abspath(where)
     inside = folder is not None and os.path.commonpath([folder, path]) == folder
     return os.path.relpath(path, folder) if inside else path
@@ -353,7 +363,8 @@ class Blobs:
         """The path that a blob refers to, and all it says of it."""
         try:
             known = json.loads(self.read(connection, name))
-            return os.path.join(self.folder or "", known["path"]), known
+            path = known["path"]
+            return path if "://" in path else os.path.join(self.folder or "", path), known
         except (ValueError, TypeError, KeyError) as error:
             raise DataError(
                 f"where the sets of {self.what} are cannot be read ({error})"
@@ -370,13 +381,17 @@ class Blobs:
         if "embedded" not in self.names:
             return None
         path, known = self._referred(connection, "embedded")
-        made = Embedded.open(path)
+        made = opened(path, with_digest(path, known["sha256"]))
         if made.digest != known["sha256"]:
             raise DataError(
                 f"{path} holds another design than the one that {self.what} was made with. Restore "
                 "it from a copy."
             )
         return made
+
+    def made_designs(self, connection: Connection) -> list[str]:
+        """Manifests of designs that the study has made."""
+        return list(self._referred(connection, "embedded")[1].get("made", ()))
 
     def aims(self, connection: Connection, name: str = "aims") -> Objective:
         """What the study is for; empty where nothing was said."""
