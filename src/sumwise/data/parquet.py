@@ -94,8 +94,10 @@ class Scan:
         """The column that holds the weights θ, if there is one."""
         return None if self.weights in ("sum", "mean") else self.weights
 
-    def parts(self) -> tuple[Part, ...]:
-        """All rows, in order, in parts of `PART_ROWS` or one row group, whichever is more."""
+    def parts(self, least: int | None = None) -> tuple[Part, ...]:
+        """All rows, in order, in parts of `least` rows (`PART_ROWS` if left out) or one row group,
+        whichever is more."""
+        least = PART_ROWS if least is None else least
         found: list[Part] = []
         seen = 0
         for file in self.files:
@@ -104,7 +106,7 @@ class Scan:
             for group, rows in enumerate(file.group_rows):
                 groups.append(group)
                 held += rows
-                if held >= PART_ROWS or group == len(file.group_rows) - 1:
+                if held >= least or group == len(file.group_rows) - 1:
                     if held:
                         where = len(found), file.path, tuple(groups), first, held, seen
                         found.append(Part(*where, file.footer))

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sumwise.model.design import Design, freeze
+from sumwise.util.files import let_go
 from sumwise.util.shapes import Float
 
 EPSILON = float(np.finfo(float).eps)
@@ -129,6 +130,7 @@ class Posterior:
             along, rest = self._split(u[low : low + BLOCK])
             unseen = np.einsum("ak,ak->a", rest, rest) / self.hyper.prior_precision
             out[low : low + BLOCK] = (along**2) @ self.variances + unseen
+            let_go(u[low : low + BLOCK])
         return out
 
     def covariance_along(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A A"]:

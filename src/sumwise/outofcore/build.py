@@ -320,7 +320,8 @@ def _finish(folder: str, manifest: DesignManifest) -> None:
     regions = _individuals(folder, manifest) if manifest.width else _sums(folder, manifest)
     home = os.path.abspath(folder)
     pieces = _checksums(folder, list(dict.fromkeys((*manifest.names, *manifest.pieces))))
-    whole = replace(manifest, home=home, pieces=pieces, regions=tuple(regions))
+    grouped = manifest.source.files == manifest.settings.scan.files
+    whole = replace(manifest, home=home, pieces=pieces, regions=tuple(regions), grouped=grouped)
     write_file(os.path.join(folder, store.MANIFEST), whole.to_json(), durable=True)
     os.unlink(os.path.join(folder, store.BEGUN))
     for left in ("parts", SORTED):

@@ -41,6 +41,7 @@ from sumwise.model.fit import Model, ModelConfig, Prepared
 from sumwise.model.serialize import unpack_config, unpack_prepared
 from sumwise.outofcore.index import ascends, ids_of
 from sumwise.outofcore.kept_sets import KeptSets
+from sumwise.outofcore.scanned_sets import ScannedSets, refuse_many
 from sumwise.util.files import sha256_of
 from sumwise.util.shapes import Int
 
@@ -57,7 +58,6 @@ OPTIONAL: Final = (SUBSAMPLE, RECIPE)  # which not all designs have
 UNREADABLE: Final = (
     AttributeError, EOFError, LookupError, OSError, OverflowError, TypeError, ValueError
 )  # fmt: skip
-LARGEST_READ: Final = 2**33  # bytes of individuals that are read into memory at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,7 @@ class DesignManifest:
     regions: tuple[tuple[int, int, int], ...] = ()  # first row, rows and CRC-32, all of u.npy
     ids_in_order: bool = False  # whether ids.arrow has the order of u.npy, whatever the ids are
     width: int = 0  # of a row of x.npy; 0 for designs that have u.npy
+    grouped: bool = False  # whether the rows of each set are known to follow one another in files
 
     @property
     def outputs(self) -> str:
@@ -132,6 +133,7 @@ class DesignManifest:
             tuple((first, rows, checksum) for first, rows, checksum in known["regions"]),
             known.get("ids_in_order") is True,
             known.get("width", 0),
+            known.get("grouped") is True,
         )
 
     def checksum_of(self, folder: str, first: int, rows: int) -> int:
@@ -186,11 +188,9 @@ class Embedded:
         """Ids and sizes now; individuals are read when they are used."""
         return self.own_pool.sets
 
-    def some(self, positions: Sequence[int]) -> LazySets:
+    def some(self, positions: Sequence[int]) -> Sets:
         """The sets at these positions; their individuals are not read either."""
-        ids, sizes = tuple(self.ids[at] for at in positions), self.sets.sizes[list(positions)]
-        known = ids, sizes, self.sets.n_inputs, self.sets.input_names
-        return LazySets(*known, lambda: self.sets.take(positions), recipe=self.sets.recipe)
+        return self.sets.take(list(positions))
 
     def prepare(self, config: ModelConfig) -> Prepared:
         """What a model knows before any answer: what it knew when the design was made."""
@@ -279,10 +279,11 @@ def _opened(folder: str, manifest: DesignManifest) -> Embedded:
     sizes = _array(folder, "sizes.npy", (n_sets,))
     if sizes.sum() != scan.rows:
         raise damaged(folder, "sizes.npy")
-    sets = lazy_sets(partial(ids_in, here, n_sets), sizes, scan)
+    lazy = lazy_sets(partial(ids_in, here, n_sets), sizes, scan)
+    sets = ScannedSets.of(lazy, scan, manifest.grouped)
     prepared = prepared_in(folder, config, scan, sets)
     if manifest.width:
-        pool = KeptSets.of(sets, large.view(np.ndarray), scan, here).unseen(prepared)
+        pool = KeptSets.on(sets, large.view(np.ndarray), here).unseen(prepared)
         return Embedded(folder, scan, config, prepared, pool, digest)
     sums = _array(folder, "sums.npy", (3, n_sets))
     moment = _array(folder, "moment.npy", (n_basis, n_basis))
@@ -410,14 +411,7 @@ def read_whole(scan: Scan, ids: Any) -> Sets:
     """All individuals in memory, where they fit, by set in the order of `ids`."""
     import pyarrow as pa
 
-    n_bytes = 8 * scan.rows * (scan.n_inputs + 2)
-    if n_bytes > LARGEST_READ:
-        raise SettingError(
-            f"this reads every individual, and {scan.rows} of them would take "
-            f"{n_bytes / 1e9:.0f} GB of memory. Reports, exports, lists of individuals and the "
-            "strategies MI, Ent and Var do so; AggMI and the other strategies, totals of sets and "
-            "predictions that are streamed to Parquet files do not."
-        )
+    refuse_many(scan, scan.rows)
     found = [batch for part in scan.parts() for batch in batches(scan, part)]
     inputs = np.concatenate([batch.inputs.T for batch in found]).astype(np.float64, copy=False)
     keys = [pa.chunked_array([batch.keys[d] for batch in found]) for d in range(len(scan.by))]

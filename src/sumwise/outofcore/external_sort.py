@@ -57,7 +57,7 @@ def sorted_copy(
     with ExitStack() as opened, Slow("sorting by set", 2 * len(parts)) as slow:
         for part in parts:
             for batch, columns in _batches(scan, part):
-                at = _positions(batch, positions)
+                at = positions_in(batch, positions)
                 table = _table(scan, batch, columns).append_column("position", [at])
                 bucket = at * n_buckets // len(ids)
                 order = np.argsort(bucket, kind="stable")
@@ -87,7 +87,7 @@ def sorted_copy(
     return replace(made, periods=scan.periods, recipe=scan.recipe)
 
 
-def _positions(batch: Batch, known: Mapping[Hashable, int]) -> Int[np.ndarray, " n"]:
+def positions_in(batch: Batch, known: Mapping[Hashable, int]) -> Int[np.ndarray, " n"]:
     """The set of each row."""
     if len(batch.keys) == 1:
         coded = batch.keys[0].dictionary_encode()
