@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
@@ -135,7 +140,7 @@ def test_an_import_says_where_it_would_put_individuals(twins, tmp_path):
 
 
 def test_predictions_are_streamed_to_a_table_and_shapes_are_missed_before(twins, tmp_path):
-    study, other = twins
+    _, other = twins
     done("predict", tmp_path / "s.db", "-o", tmp_path / "all.parquet")
     done("predict", tmp_path / "s.db", "-o", tmp_path / "all.csv")
     exact, text = (
@@ -181,3 +186,41 @@ def test_the_page_lists_individuals_and_draws_them(twins, monkeypatch):
     kinds = [pair[0].get(f"/api/individuals.{kind}") for kind in ("csv", "parquet")]
     assert [each.status_code for each in kinds] == [200, 200]
     assert kinds[0].text.count("\n") == 1 + len(twins[1].sets.x)
+
+
+LONG = """
+import resource, sys, pathlib, sumwise as sw
+from sumwise.cli import main
+folder = pathlib.Path(sys.argv[1])
+def command(*words):
+    main(list(map(str, words)), standalone_mode=False)
+db = folder / "s.db"
+command("init", db, folder / "data", "--by", "set", "--basis", "linear", "--weights", "mean")
+with sw.open_study(db) as study:
+    study.tell_many({name: float(n) for n, name in enumerate(study.ids[::20])})
+command("report", db, "-o", folder / "report.html")
+command("predict", db, "-o", folder / "all.csv")
+command("export", db, folder / "export")
+command("import", folder / "export", folder / "copy.db")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ORDERS)
+def test_memory_does_not_grow_with_individuals(order, tmp_path):
+    peaks = []
+    for n in (600_000, 4_000_000):  # inputs of the latter take 256 MB, predictions 128 MB
+        rng, place = np.random.default_rng(0), tmp_path / str(n)
+        (place / "data").mkdir(parents=True)
+        owner = np.repeat(np.arange(500), n // 500)
+        owner[: n // 2] = 0  # one set has half of them
+        owner = rng.permutation(owner) if order == "shuffled" else owner
+        columns = {"set": owner, **{f"x{d}": rng.random(n, dtype=np.float32) for d in range(8)}}
+        pq.write_table(pa.table(columns), place / "data" / "a.parquet", row_group_size=2**18)
+        made = subprocess.run(
+            [sys.executable, "-c", LONG, place], capture_output=True, text=True, check=True
+        )
+        peaks.append(int(made.stdout.split()[-1]) / 1e6)
+        shutil.rmtree(place)
+    assert peaks[1] < peaks[0] + 0.2, peaks

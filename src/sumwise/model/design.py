@@ -22,8 +22,10 @@ from sumwise.errors import SettingError
 from sumwise.model import overlap
 from sumwise.model.basis import Basis, Scaled
 from sumwise.model.nonlinear import Nonlinear
+from sumwise.util.files import let_go
 from sumwise.util.shapes import Float, Int
 
+MANY = 2**11  # rows
 BLOCK_NUMBERS = 2**16  # features held at once: half a MB, which stays in a core's own cache
 CHUNK = 2**15  # individuals in one call of the compiled kernel
 COMPILED_ROWS = 2**11  # of them where it gives the features of each: 6 MB of these
@@ -78,6 +80,8 @@ class Design:
             None if v is None else v[index] for v in (self.effect, self.left, self.squares)
         )
         own = self.u[index], self.noise_scale[index], self.theta_sum[index]
+        if len(own[0]) > MANY and not isinstance(index, slice):
+            let_go(self.u)  # these are copies, of rows that lie all over a file
         bend = None if self.nonlinear is None else self.nonlinear.rows(index)
         return Design(*own, effect, left, squares, bend)
 

@@ -127,10 +127,11 @@ class Posterior:
         """u_aᵀ S u_a for every row of `u`."""
         out = np.empty(len(u))
         for low in range(0, len(u), BLOCK):
-            along, rest = self._split(u[low : low + BLOCK])
+            some = u[low : low + BLOCK]
+            along, rest = self._split(some)
             unseen = np.einsum("ak,ak->a", rest, rest) / self.hyper.prior_precision
             out[low : low + BLOCK] = (along**2) @ self.variances + unseen
-            let_go(u[low : low + BLOCK])
+            let_go(some)
         return out
 
     def covariance_along(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A A"]:

@@ -210,8 +210,9 @@ def predict_sets(
         return totals[:, None], spread[:, None]
     mean = np.empty((len(design), posterior.n_outputs))
     for low in range(0, len(design), BLOCK):  # of a design in single precision no copy is made
-        mean[low : low + BLOCK] = design.u[low : low + BLOCK] @ posterior.mean
-        let_go(design.u[low : low + BLOCK])
+        some = design.u[low : low + BLOCK]
+        mean[low : low + BLOCK] = some @ posterior.mean
+        let_go(some)
     spread = _spread(model, design, include_noise)
     if include_noise and own is not None and len(own.row):
         at = np.unique(own.row)
