@@ -115,6 +115,22 @@ def test_an_export_is_complete_and_its_study_goes_on_as_before(twins, tmp_path, 
         assert len(cells_of(sections_of(study_page.page_of(copy))["Individuals"])) == 20
 
 
+@pytest.mark.parametrize("weights", ["sum", "mean"])
+def test_weights_are_known_without_reading_individuals(sets, tmp_path, monkeypatch, weights):
+    place = parquet.write(parquet.table_of(sets), tmp_path / "data")
+    pool = parquet.scan(place, weights=weights)
+    made = sw.AggregateRegressor(**MODEL).embed(pool, tmp_path / "s.design")
+    monkeypatch.setattr(scanned_sets, "LARGEST_READ", 8 * 5 * MOST_READ)
+    with sw.create_study(tmp_path / "s.db", made, low=0.0) as study:
+        study.tell("meter 0", 1.0)
+        folder = study.export(tmp_path / "export")
+    with sw.import_study(folder, tmp_path / "copy.db") as copy:
+        assert copy.about.weights == weights
+        assert copy.about.ranges(copy.sets)[0].tolist() == [0.0] * len(sets)
+        expected = sets.sizes if weights == "sum" else np.ones(len(sets))
+        assert copy.sets.weight_sums()[0].tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("name", ["individuals-000001.parquet", "basis.parquet"])
 def test_a_changed_file_of_an_export_is_refused_and_leaves_nothing(twins, tmp_path, name):
     folder = twins[0].export(tmp_path / "export")

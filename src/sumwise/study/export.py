@@ -165,13 +165,9 @@ def _contents(
         **{name: getattr(state, name) for name in COUNTERS},
         "inputs": None if names is None else json.loads(many_to_json(names)),
         "model": json.loads(pack_config(record.prepared.config)),
-        "sha256": {
-            **digests,
-            **{name: sha256(content).hexdigest() for name, content in contents.items()},
-        },
+        "sha256": {**digests, **{n: sha256(each).hexdigest() for n, each in contents.items()}},
+        **({} if record.embedded is None else {"files": _files(record.embedded)}),
     }
-    if record.embedded is not None:
-        known["files"] = _files(record.embedded)
     if sets.members is not None:
         known["overlap"] = True
     if sets.row_ids is not None:

@@ -23,7 +23,7 @@ from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -75,6 +75,9 @@ LARGEST_COUNT: Final = 10**9  # far below what a database can count to
 LONGEST_FIELD: Final = 2**31 - 1  # Python's own limit is shorter than an id may be
 
 
+Beside: TypeAlias = Callable[[], tuple[str, str]]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Imported:
     """A study that was read from a folder."""
@@ -91,7 +94,7 @@ class Imported:
     shapes: Map | None = None
 
 
-def read(folder: Any, beside: Callable[[], tuple[str, str]]) -> Imported:
+def read(folder: Any, beside: Beside | None = None) -> Imported:
     """The study that was exported to this folder, everything checked.
 
     Args:
@@ -111,7 +114,7 @@ def read(folder: Any, beside: Callable[[], tuple[str, str]]) -> Imported:
         raise DataError(f"{place} cannot be read ({error.strerror or error})") from error
 
 
-def _read(place: Path, beside: Callable[[], tuple[str, str]]) -> Imported:
+def _read(place: Path, beside: Beside | None) -> Imported:
     content = _content(place, STUDY, {})
     with _refusals(STUDY):
         head = json.loads(content.decode("utf-8-sig"))
@@ -130,16 +133,14 @@ def _read(place: Path, beside: Callable[[], tuple[str, str]]) -> Imported:
             raise ValueError(f"inputs is {names!r:.60}; give a list of names, or null")
         inputs = None if names is None else many_from_json(json.dumps(names))
     made = None
-    if "files" in head:
+    if "files" in head and beside is not None:
         made = _embedded(place, head["files"], sha256, config, recipe, beside())
-        sets, about_it = made.sets, replace(about_it or About(), outputs=config.outputs)
-    else:
-        content = _content(place, SETS, sha256)
-        with _refusals(SETS):
-            sets = _sets(content, inputs, about[0], about[1], recipe, origin)
-            about_it = about_it or About(weights=weights_of(sets))  # older exports do not say it
-            about_it = replace(about_it, outputs=config.outputs)
-            check_sets(config.outputs, sets)
+    if made is None:
+        sets = _in_memory(place, sha256, config, (inputs, about[0], about[1], recipe, origin))
+    else:  # its exposures were checked when it was embedded
+        sets = made.sets
+    about_it = about_it or About(weights="sum" if made else weights_of(sets))
+    about_it = replace(about_it, outputs=config.outputs)
     geometry = _geometry(place, sha256, sets.n_rows) if GEOMETRY in sha256 else None
     with _refusals(STUDY):
         aims = _aims(head["aims"], sets, head["strategy"]) if "aims" in head else Objective()
@@ -153,25 +154,17 @@ def _read(place: Path, beside: Callable[[], tuple[str, str]]) -> Imported:
         content = _content(place, export.POOLS, sha256)
         with _refusals(export.POOLS):
             every, designed = _pools(content, sets, rules)
-    if made is not None:
-        prepared, former = made.prepared, False
-    else:
-        content = _content(place, BASIS, sha256)
-        with _refusals(BASIS):
-            prepared, former = _basis(content, config, pool.sets(sets))
+    content = _content(place, BASIS, sha256)
+    with _refusals(BASIS):
+        own = (made.prepared, False) if made else _basis(content, config, pool.sets(sets))
+    prepared, former = own
     happened = {}
     for table in TABLES:
         content = _content(place, f"{table}.csv", sha256)
         with _refusals(f"{table}.csv"):
             happened[table] = _rows(content, table, every.ids)
     _check_answers(happened["answers"], happened["history"])
-    with _refusals("answers.csv"):
-        for row in happened["answers"]:
-            at, told = row["position"], (row["y_bar"], row["noise_std"])
-            part = records.part_of(row[PART])
-            new = Answer(0, every.ids[at], row["y_bar"], position=at, of=part.get("of"))
-            about_it.check(*told, some_members(every, [new]), new.of is None)
-            Measured(every, about_it).refuse_odd(replace(new, noise_std=row["noise_std"]))
+    _check_totals(happened["answers"], every, about_it)
     if former:
         columns = dict.fromkeys([*filter(None, TABLES["history"].values()), PART])
         happened["history"].append({**columns, "at": records.now(), **records.TO_MIXTURE})
@@ -179,6 +172,27 @@ def _read(place: Path, beside: Callable[[], tuple[str, str]]) -> Imported:
     happened |= {"pools": designed} if designed else {}
     more = pool, geometry, rules, _map(place, sha256)
     return Imported(settings, made or sets, prepared, aims, about_it, happened, *more)
+
+
+def _check_totals(answers: Sequence[Mapping[str, Any]], sets: Sets, about: About) -> None:
+    """Refuse answers that nobody could have told."""
+    with _refusals("answers.csv"):
+        for row in answers:
+            at, told = row["position"], (row["y_bar"], row["noise_std"])
+            part = records.part_of(row[PART])
+            new = Answer(0, sets.ids[at], row["y_bar"], position=at, of=part.get("of"))
+            about.check(*told, some_members(sets, [new]), new.of is None)
+            Measured(sets, about).refuse_odd(replace(new, noise_std=row["noise_std"]))
+
+
+def _in_memory(
+    place: Path, sha256: Mapping[str, Any], config: ModelConfig, known: tuple[Any, ...]
+) -> Sets:
+    content = _content(place, SETS, sha256)
+    with _refusals(SETS):
+        sets = _sets(content, *known)
+        check_sets(config.outputs, sets)
+    return sets
 
 
 def _geometry(place: Path, sha256: Mapping[str, Any], n: int) -> Geometry:
