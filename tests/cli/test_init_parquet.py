@@ -88,9 +88,6 @@ def test_a_folder_of_parquet_files_becomes_a_study(sets, folder, tmp_path):
     assert pq.read_table(out).equals(found)
     done("predict", url, "-o", tmp_path / "ALL.PARQUET")
     assert pq.read_table(tmp_path / "ALL.PARQUET").equals(found)
-    refused = run("predict", url, "-o", tmp_path / "all.csv")
-    assert refused.exit_code == 1
-    assert "ends in .parquet as well" in one_line(refused.stderr)
 
 
 def test_a_file_beyond_the_limit_stays_where_it_is(sets, tmp_path):

@@ -20,7 +20,7 @@ import sumwise as sw
 from sumwise.data import parquet as scanning
 from sumwise.data.targets import Inputs
 from sumwise.model.design import embed
-from sumwise.outofcore import design_store
+from sumwise.outofcore import design_store, scanned_sets
 from sumwise.outofcore.build import in_order, in_threads, survey
 from sumwise.outofcore.design_store import Embedded
 from sumwise.outofcore.index import ids_of, statistics_of
@@ -313,7 +313,7 @@ def test_individuals_are_there_if_somebody_looks(tmp_path, monkeypatch):
     made = MODEL.embed(pool, tmp_path / "out")
     assert made.sets[[2]].x.tolist() == sets[[2]].x.tolist()
     assert "not in memory" in repr(made.sets)
-    monkeypatch.setattr(design_store, "LARGEST_READ", 100)
+    monkeypatch.setattr(scanned_sets, "LARGEST_READ", 100)
     with pytest.raises(sw.SettingError, match="AggMI"):
         _ = Embedded.open(tmp_path / "out").sets.x
 

@@ -25,7 +25,7 @@ from sumwise.model.basis.auto import (
     prior_correlation,
 )
 from sumwise.model.serialize import from_bytes, to_bytes
-from sumwise.outofcore import design_store
+from sumwise.outofcore import scanned_sets
 from sumwise.outofcore.embed_part import embed_part
 from tests import parquet
 from tests.builders import former_auto, random_sets, totals
@@ -261,14 +261,14 @@ def test_a_study_on_files_looks_back_and_ahead_without_its_individuals(
     answers, pool, model, tmp_path, monkeypatch
 ):
     made = model.embed(pool, tmp_path / "design")
-    monkeypatch.setattr(design_store, "LARGEST_READ", 0)
+    monkeypatch.setattr(scanned_sets, "LARGEST_READ", 0)
     with sw.create_study(tmp_path / "s.db", made) as study:
         told(study, answers, 4)
         seen = study.insight()
         assert len(seen.steps) == 4
         assert study.status().answers == 4
         assert len(study.propose(2)) == 2
-        with pytest.raises(sw.SettingError, match="reads every individual"):
+        with pytest.raises(sw.SettingError, match="individuals into memory"):
             study.predict()
 
 
@@ -311,7 +311,7 @@ def test_noise_costs_and_targets_are_those_of_sets_in_memory(
     here = sw.AggregateRegressor(**model.get_params())
     here.fit(sets[list(told)], list(told.values()), pool=sets, noise_std=known)
     there = sw.AggregateRegressor(**model.get_params()).fit(made, told, noise_std=known)
-    monkeypatch.setattr(design_store, "LARGEST_READ", 0)  # nobody may look at individuals
+    monkeypatch.setattr(scanned_sets, "LARGEST_READ", 0)  # nobody may look at individuals
     some, cost = sets.x[:7], 1.0 + sets.sizes
     blur = np.linspace(0.0, 2.0, len(sets))
     for name in ("AggMI", "IVR", "EPIG"):
@@ -352,7 +352,7 @@ def test_a_model_that_chooses_itself_is_the_same_on_disk(
     monkeypatch.setattr(design, "COMPILED_FROM", compiled_from)
     model = sw.AggregateRegressor(n_basis=20)
     made = model.embed(pool, tmp_path / "design")
-    monkeypatch.setattr(design_store, "LARGEST_READ", 0)  # nobody may look at individuals
+    monkeypatch.setattr(scanned_sets, "LARGEST_READ", 0)  # nobody may look at individuals
     asked = play(sw.ActiveLearner(made), answers, 5)
     expected = play(sw.ActiveLearner(sets, model), answers, 5)
     assert [name for name, _ in asked] == [name for name, _ in expected]

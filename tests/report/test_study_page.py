@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sumwise as sw
-from sumwise.report import study_page
+from sumwise.report import individuals, study_page
 from tests.builders import random_sets
 from tests.report.test_page import Elements, charts_in
 from tests.studies import change, play, with_wrong_total
@@ -276,7 +276,8 @@ def test_a_study_with_few_answers_has_a_page_that_says_so(tmp_path, problem, n):
 
 def test_of_many_individuals_those_that_stand_out_are_shown(lively, monkeypatch):
     study, _ = lively
-    monkeypatch.setattr(study_page, "MOST", 10)
+    for module in (individuals, study_page):
+        monkeypatch.setattr(module, "MOST", 10)
     text = study_page.page_of(study)
     expected = study.predict()
     rows = cells_of(sections_of(text)["Individuals"])

@@ -83,12 +83,12 @@ def predict(
     few = None if out is not None or output.wants_json() else FEW
     with address.open() as study:
         scan = study.scan if data is None and not of_sets else None
+        shapes = _shapes(study, data, of_sets, reading) if has_shapes else None
         if scan is None or out is None:
             table, rows = _table(study, scan, data, by, of_sets, level, few, reading)
         else:
             table, rows = None, _write_scan(study, scan, out, level, force)
         measured, about = len(study.answers), _about(study, table, data)
-        shapes = _shapes(study, data, of_sets, reading) if has_shapes else None
     if table is not None and not of_sets:
         _warn_of_extrapolation(table)
     if not measured:
@@ -187,7 +187,7 @@ def _shapes(study: Study, data: Path | None, of_sets: bool, reading: Reading) ->
             f"the study has no shapes of {wanted}. Write a .csv or .parquet file, or {hint}."
         )
     rows = study.sets.row_ids
-    ids = study.ids if of_sets or rows is None else rows[: len(study.sets.own_x)].tolist()
+    ids = study.ids if of_sets or rows is None else rows[: study.sets.n_rows].tolist()
     own = dict(zip(known.ids, known.geometry.wkb, strict=True))
     return replace(known.geometry, wkb=[own.get(each) for each in ids])
 
@@ -231,11 +231,6 @@ def _warn_of_extrapolation(table: Any) -> None:
 
 def _write_scan(study: Study, scan: Scan, out: Path, level: float, force: bool) -> int:
     """Write group columns and predictions of every row of the study's files; gives how many."""
-    if out.suffix.lower() != ".parquet":
-        raise SettingError(
-            f"the {scan.rows} individuals of this study are in Parquet files; write their "
-            "predictions to a file that ends in .parquet as well"
-        )
     model, share = study.model.fitted(), check_level(level)
     ends = study.about.ends
     return streams.predict(model, scan, str(out), share, in_threads, overwrite=force, ends=ends)

@@ -156,9 +156,7 @@ class About:
     def ranges(self, sets: Sets) -> Float[np.ndarray, "2 A"]:
         """The least and the greatest that the total of each set can be."""
         if self.weights == "weighted":
-            first = sets.starts[:-1]
-            above = np.add.reduceat(np.maximum(sets.theta, 0.0), first)
-            below = np.add.reduceat(np.minimum(sets.theta, 0.0), first)
+            above, below = sets.weight_sums()
         else:  # known without reading the individuals
             above = sets.sizes.astype(float) if self.weights == "sum" else np.ones(len(sets))
             below = np.zeros(len(sets))

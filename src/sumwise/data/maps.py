@@ -153,7 +153,7 @@ def _by_text(ids: Sequence[Hashable]) -> dict[str, Hashable]:
 
 def _row_ids(sets: Sets) -> list[Hashable]:
     """The ids of individuals, if each has its own."""
-    own = [] if sets.row_ids is None else sets.row_ids[: len(sets.own_x)].tolist()
+    own = [] if sets.row_ids is None else sets.row_ids[: sets.n_rows].tolist()
     return own if len({*own}) == len(own) else []
 
 

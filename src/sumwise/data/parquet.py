@@ -97,9 +97,10 @@ class Scan:
         """The column that holds the weights θ, if there is one."""
         return None if self.weights in ("sum", "mean") else self.weights
 
-    def parts(self, part_rows: int | None = None) -> tuple[Part, ...]:
-        """All rows, in order, in parts of `PART_ROWS` or one row group, whichever is more."""
-        least = part_rows or PART_ROWS
+    def parts(self, least: int | None = None) -> tuple[Part, ...]:
+        """All rows, in order, in parts of `least` rows (`PART_ROWS` if left out) or one row group,
+        whichever is more."""
+        least = PART_ROWS if least is None else least
         found: list[Part] = []
         seen = 0
         for file in self.files:

@@ -360,6 +360,23 @@ class Sets:
         known = chosen, self.x[rows], self.theta[rows], starts, self.input_names
         return Sets(*known, members, effects, self.recipe, row_ids, self.origin.rows(rows))
 
+    def rows_at(
+        self, which: Int[np.ndarray, " n"]
+    ) -> tuple[Float[np.ndarray, "n D"], Float[np.ndarray, " n"]]:
+        """Inputs and weights of some rows; where individuals stay in files, only these are read."""
+        return np.asarray(self.x[which]), np.asarray(self.theta[which])
+
+    def weight_sums(self) -> tuple[Float[np.ndarray, " A"], Float[np.ndarray, " A"]]:
+        """Of each set, the sum of its positive and that of its negative weights."""
+        first = self.starts[:-1]
+        above = np.add.reduceat(np.maximum(self.theta, 0.0), first)
+        return above, np.add.reduceat(np.minimum(self.theta, 0.0), first)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of `own_x`."""
+        return int(self.starts[self.n_asked])
+
     @property
     def n_asked(self) -> int:
         """Number of sets that may be asked for, without what was known from the start."""

@@ -440,7 +440,7 @@ class ActiveLearner:
     def sets(self) -> Sets:
         """The sets that the learner asks for."""
         sets = self._progress.pool.sets
-        return sets.whole if isinstance(sets, LazySets) else sets
+        return sets.whole if isinstance(sets, LazySets) and not self._in_files else sets
 
     @property
     def seed(self) -> int:

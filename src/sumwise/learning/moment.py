@@ -22,10 +22,10 @@ from sumwise.learning import gain
 from sumwise.learning.contradictions import contradictions
 from sumwise.learning.designed import Designing
 from sumwise.learning.left_out import Judged, left_out, suspects
-from sumwise.learning.parts import covered, some_members
+from sumwise.learning.parts import covered, some_members, weights_in_totals
 from sumwise.learning.propose import UNKNOWN, Answer, Ask, Expected, PoolState
 from sumwise.learning.status import Status, brings, outlook
-from sumwise.model.bounded import possible, within, within_overlapping
+from sumwise.model.bounded import possible, totals_of, within, within_overlapping
 from sumwise.model.design import Design, Pool
 from sumwise.model.fit import Model
 from sumwise.model.leave_one_out import chance_of
@@ -37,10 +37,12 @@ from sumwise.model.predict import (
     individuals,
     interval,
     interval_sets,
+    members_at,
     members_of,
     predict_sets,
 )
 from sumwise.model.spread import each_part, joined
+from sumwise.outofcore.scanned_sets import ScannedSets
 from sumwise.util import html
 from sumwise.util.shapes import Float, Int, PerSet
 
@@ -331,6 +333,56 @@ def predict(
         e = None if measured.outputs == "numbers" else own.theta[: len(own.own_x)]
         found = model.intervals(own.own_x, share, groups=about["ids"], exposure=e, **ends)
     return replace(found, **about)
+
+
+def predict_rows(
+    model: Model,
+    answers: Sequence[Answer],
+    sets: Sets,
+    which: Int[np.ndarray, " n"],
+    level: float,
+    about: About,
+) -> tuple[Predictions, Float[np.ndarray, "n D"]]:
+    """Outputs of some individuals, by their rows, given the totals of the sets they are members of,
+    and their inputs.
+
+    Within bounds members of a set move together, so those that are not asked for are predicted,
+    too, unless individuals stay in their files: there each is cut on its own.
+
+    Args:
+        answers: Those that the model knows.
+    """
+    in_files = isinstance(sets, ScannedSets)
+    rows, at = which, np.arange(len(which))
+    if about.bounded and not in_files:
+        owners = np.unique(np.searchsorted(sets.starts, which, side="right") - 1)
+        rows = np.concatenate([np.arange(*sets.starts[a : a + 2]) for a in owners])
+        at = np.searchsorted(rows, which)
+    x, theta = sets.rows_at(rows)
+    own = _members(model, answers, sets, rows, theta)
+    found = interval(model, x, level, own, None if model.generalised is None else theta)
+    if about.bounded:
+        known = None if in_files else model.labelled
+        squares = np.empty(0) if known is None else known.design.own_scale
+        found = within(found, *about.ends, None if in_files else totals_of(own, squares))
+        ends = np.stack([found.lower, found.upper])
+        found = replace(found, mean=found.mean[at], std=found.std[at], ends=ends[:, at])
+    return found, x[at]
+
+
+def _members(
+    model: Model,
+    answers: Sequence[Answer],
+    sets: Sets,
+    rows: Int[np.ndarray, " n"],
+    theta: Float[np.ndarray, " n"],
+) -> Members:
+    known = model.labelled
+    if known is not None and known.overlap is not None:
+        return Members.of_sparse(*known.overlap.of_rows(rows))
+    owners = np.searchsorted(sets.starts, rows, side="right") - 1
+    theta = weights_in_totals(sets, answers, rows, theta)
+    return members_at(model, [sets.ids[owner] for owner in owners], theta)
 
 
 def predict_totals(

@@ -137,15 +137,25 @@ def in_whole_sets(sets: Sets, answers: Sequence[Answer]) -> Float[np.ndarray, " 
     return np.asarray(np.add.reduceat(some.theta * whole.theta, some.starts[:-1]))
 
 
-def weights_in_totals(sets: Sets, answers: Sequence[Answer]) -> Float[np.ndarray, " N"]:
-    """θ of all individuals, each in the total of its own set; 0 where that does not cover it."""
+def weights_in_totals(
+    sets: Sets,
+    answers: Sequence[Answer],
+    which: Int[np.ndarray, " n"],
+    theta: Float[np.ndarray, " n"],
+) -> Float[np.ndarray, " n"]:
+    """θ of some rows, each in the total of its own set; 0 where that does not cover it.
+
+    Args:
+        theta: Of these rows.
+    """
     partial = [answer for answer in answers if answer.of is not None]
     if not partial:
-        return sets.theta
-    theta, some = sets.theta.copy(), some_members(sets, partial)
+        return theta
+    theta, some = theta.copy(), some_members(sets, partial)
     for a, answer in enumerate(partial):
         first, end = sets.starts[answer.position : answer.position + 2]
-        theta[first:end] = some.theta[some.starts[a] : some.starts[a + 1]]
+        mine = (which >= first) & (which < end)
+        theta[mine] = some.theta[some.starts[a] + which[mine] - first]
     return theta
 
 

@@ -22,9 +22,11 @@ from sumwise.errors import SettingError
 from sumwise.model import overlap
 from sumwise.model.basis import Basis, Scaled
 from sumwise.model.nonlinear import Nonlinear
+from sumwise.util.files import let_go
 from sumwise.util.parted import Parted, Rows
 from sumwise.util.shapes import Float, Int
 
+MANY = 2**10  # rows that are copied at once
 BLOCK_NUMBERS = 2**16  # features held at once: half a MB, which stays in a core's own cache
 CHUNK = 2**15  # individuals in one call of the compiled kernel
 COMPILED_ROWS = 2**11  # of them where it gives the features of each: 6 MB of these
@@ -87,7 +89,7 @@ class Design:
         effect, left, squares = (
             None if v is None else v[index] for v in (self.effect, self.left, self.squares)
         )
-        own = self.u[index], self.noise_scale[index], self.theta_sum[index]
+        own = _gathered(self.u, index), self.noise_scale[index], self.theta_sum[index]
         bend = None if self.nonlinear is None else self.nonlinear.rows(index)
         return Design(*own, effect, left, squares, bend)
 
@@ -97,6 +99,18 @@ class Design:
         """The same sets with noise scale s_a + β r_a², where r_a is the known noise of a total."""
         noisy = self.noise_scale + noise_precision * noise_std**2
         return replace(self, noise_scale=noisy, squares=self.own_scale)
+
+
+def _gathered(u: Float[np.ndarray, "A K"], index: Any) -> Float[np.ndarray, "..."]:
+    """Some rows; where they are many and lie all over a mapped file, its pages are let go of."""
+    if isinstance(index, slice) or len(at := np.asarray(index)) <= MANY:
+        return u[index]
+    at = np.flatnonzero(at) if at.dtype == bool else at
+    out = np.empty((len(at), u.shape[1]), u.dtype)
+    for low in range(0, len(at), MANY):
+        out[low : low + MANY] = u[at[low : low + MANY]]
+        let_go(u)
+    return out
 
 
 @dataclass(frozen=True, slots=True, eq=False)

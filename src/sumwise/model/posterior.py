@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sumwise.model.design import Design, freeze
+from sumwise.util.files import let_go
 from sumwise.util.parted import Rows
 from sumwise.util.shapes import Float
 
@@ -127,9 +128,11 @@ class Posterior:
         """u_aᵀ S u_a for every row of `u`."""
         out = np.empty(len(u))
         for low in range(0, len(u), BLOCK):
-            along, rest = self._split(u[low : low + BLOCK])
+            some = u[low : low + BLOCK]
+            along, rest = self._split(some)
             unseen = np.einsum("ak,ak->a", rest, rest) / self.hyper.prior_precision
             out[low : low + BLOCK] = (along**2) @ self.variances + unseen
+            let_go(some)
         return out
 
     def covariance_along(self, u: Float[np.ndarray, "A K"]) -> Float[np.ndarray, "A A"]:

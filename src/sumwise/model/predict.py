@@ -22,6 +22,7 @@ from sumwise.model.fit import Labelled, Model
 from sumwise.model.generalised import predict as generalised
 from sumwise.model.posterior import BLOCK
 from sumwise.util import html
+from sumwise.util.files import let_go
 from sumwise.util.shapes import Float, Int
 from sumwise.util.text import shown
 
@@ -209,7 +210,9 @@ def predict_sets(
         return totals[:, None], spread[:, None]
     mean = np.empty((len(design), posterior.n_outputs))
     for low in range(0, len(design), BLOCK):  # of a design in single precision no copy is made
-        mean[low : low + BLOCK] = design.u[low : low + BLOCK] @ posterior.mean
+        some = design.u[low : low + BLOCK]
+        mean[low : low + BLOCK] = some @ posterior.mean
+        let_go(some)
     spread = _spread(model, design, include_noise)
     if include_noise and own is not None and len(own.row):
         at = np.unique(own.row)
@@ -496,6 +499,7 @@ def interval_sets(model: Model, design: Design, level: float, own: Members | Non
         u, noise = np.asarray(rows.u, dtype=np.float64), (rows.noise_scale, rows.effect_scale)
         shared = None if own is None else own.dense(low, low + len(rows), count)
         ends[:, low : low + BLOCK] = model.mixture.interval(u, noise, level, shared)
+        let_go(rows.u)
     std = np.where(std > 1e-12 * abs(mean), std, 0.0)  # a measured total is known but for rounding
     middle = design.theta_sum * model.offset[0]
     ends = middle + model.posterior.output_scale[0] * ends
@@ -640,13 +644,12 @@ def individuals(sets: Sets, rows: int | None = None) -> dict[str, Any]:
     return {
         "ids": tuple(sets.ids[a] for a in owners),
         "beside": beside,
-        "inputs": input_columns(sets, slice(rows)),
+        "inputs": input_columns(sets, sets.x[:rows]),
     }
 
 
-def input_columns(sets: Sets, rows: Any) -> dict[str, Any]:
+def input_columns(sets: Sets, x: Float[np.ndarray, "n D"]) -> dict[str, Any]:
     """The user's columns of some individuals, by name."""
-    x = sets.x[rows]
     if sets.recipe is not None:
         return {str(name): values for name, values in sets.recipe.decode(x).items()}
     names = sets.input_names or tuple(f"x{d}" for d in range(sets.n_inputs))

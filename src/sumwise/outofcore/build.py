@@ -381,7 +381,8 @@ def _finish(folder: str, manifest: DesignManifest) -> None:
     home = place.absolute(folder)
     names = [name for name in manifest.names if name != store.RUNS]  # begun by a former version
     pieces = _checksums(folder, list(dict.fromkeys((*names, *manifest.pieces))))
-    whole = replace(manifest, home=home, pieces=pieces, regions=tuple(regions))
+    grouped = manifest.source.files == manifest.settings.scan.files
+    whole = replace(manifest, home=home, pieces=pieces, regions=tuple(regions), grouped=grouped)
     place.write(folder, store.MANIFEST, whole.to_json(), durable=True)
     place.remove(folder, [store.BEGUN])
     if place.is_address(folder):

@@ -49,6 +49,7 @@ from sumwise.model.serialize import unpack_config, unpack_prepared
 from sumwise.outofcore import place
 from sumwise.outofcore.index import ascends, ids_of
 from sumwise.outofcore.kept_sets import KeptSets
+from sumwise.outofcore.scanned_sets import ScannedSets, refuse_many
 from sumwise.util.parted import Parted, Rows
 from sumwise.util.shapes import Int
 
@@ -68,7 +69,6 @@ OPTIONAL: Final = (SUBSAMPLE, RECIPE, RUNS, STANDING)  # which not all designs h
 UNREADABLE: Final = (
     AttributeError, EOFError, LookupError, OSError, OverflowError, TypeError, ValueError
 )  # fmt: skip
-LARGEST_READ: Final = 2**33  # bytes of individuals that are read into memory at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,7 @@ class DesignManifest:
     files: Mapping[str, str] = field(default_factory=dict)  # what pieces are called that grew
     gone: tuple[int, ...] = ()  # positions of sets that have no rows in the files any more
     former: tuple[tuple[int, str], ...] = ()  # what some of them are called now
+    grouped: bool = False  # whether the rows of each set are known to follow one another in files
 
     @property
     def outputs(self) -> str:
@@ -145,7 +146,7 @@ class DesignManifest:
         known = asdict(plain)  # the recipe is a file of its own
         if self.regions:  # the design is whole
             del known["source"], known["first_sets"]
-        for name in ("width", "files", "gone", "former"):
+        for name in ("width", "files", "gone", "former", "grouped"):
             if not known[name]:
                 del known[name]
         return json.dumps({"format": FORMAT, **known.pop("settings"), **known})
@@ -169,6 +170,7 @@ class DesignManifest:
             dict(known.get("files", {})),
             tuple(known.get("gone", ())),
             tuple((at, name) for at, name in known.get("former", ())),
+            known.get("grouped") is True,
         )
         return replace(made, regions=tuple(made._region(*each) for each in known["regions"]))
 
@@ -218,11 +220,9 @@ class Embedded:
         """Ids and sizes now; individuals are read when they are used."""
         return self.own_pool.sets
 
-    def some(self, positions: Sequence[int]) -> LazySets:
+    def some(self, positions: Sequence[int]) -> Sets:
         """The sets at these positions; their individuals are not read either."""
-        ids, sizes = tuple(self.ids[at] for at in positions), self.sets.sizes[list(positions)]
-        known = ids, sizes, self.sets.n_inputs, self.sets.input_names
-        return LazySets(*known, lambda: self.sets.take(positions), recipe=self.sets.recipe)
+        return self.sets.take(list(positions))
 
     def prepare(self, config: ModelConfig) -> Prepared:
         """What a model knows before any answer: what it knew when the design was made."""
@@ -353,10 +353,11 @@ def _opened(folder: str, manifest: DesignManifest, digest: str) -> Embedded:
     sizes = piece(folder, manifest, "sizes.npy", (n_sets,))
     if sizes.sum() != scan.rows + sizes[list(manifest.gone)].sum():
         raise damaged(folder, manifest.name_of("sizes.npy"))
-    sets = lazy_sets(partial(ids_in, here, manifest), sizes, scan, manifest.gone)
+    lazy = lazy_sets(partial(ids_in, here, manifest), sizes, scan, manifest.gone)
+    sets = ScannedSets.of(lazy, scan, manifest.grouped, manifest.gone)
     prepared = prepared_in(folder, config, scan, sets)
     if manifest.width:
-        pool = KeptSets.of(sets, large, scan, here).unseen(prepared)
+        pool = KeptSets.on(sets, large, here).unseen(prepared)
         return Embedded(folder, scan, config, prepared, pool, digest, manifest)
     sums = piece(folder, manifest, "sums.npy", (3, n_sets))
     moment = piece(folder, manifest, "moment.npy", (n_basis, n_basis))
@@ -563,15 +564,7 @@ def read_whole(scan: Scan, ids: Any, gone: Mapping[int, int] | None = None) -> S
     """
     import pyarrow as pa
 
-    n_bytes = 8 * scan.rows * (scan.n_inputs + 2)
-    if n_bytes > LARGEST_READ:
-        raise SettingError(
-            f"this reads every individual, and {scan.rows} of them would take "
-            f"{n_bytes / 1e9:.0f} GB of memory. Reports, exports, lists of individuals and the "
-            "strategies MI, Ent and Var do so; AggMI and the other strategies, totals of sets and "
-            "predictions that are streamed to Parquet files do not. On a cluster, the process that "
-            "asks reads them."
-        )
+    refuse_many(scan, scan.rows)
     found = [batch for part in scan.parts() for batch in batches(scan, part)]
     inputs = np.concatenate([batch.inputs.T for batch in found]).astype(np.float64, copy=False)
     keys = [pa.chunked_array([batch.keys[d] for batch in found]) for d in range(len(scan.by))]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -47,7 +48,6 @@ def sorted_copy(
         bucket_bytes: Approximate size of what is held at once; more if there are very many rows.
     """
     import pyarrow as pa
-    from pyarrow import parquet
 
     os.makedirs(folder, exist_ok=True)
     positions = {name: position for position, name in enumerate(ids)}
@@ -61,7 +61,7 @@ def sorted_copy(
         for part in parts:
             seen = np.empty((0, 2), dtype=np.int64)
             for batch, columns in _batches(scan, part):
-                at = _positions(batch, positions)
+                at = positions_in(batch, positions)
                 seen = _added(seen, at)
                 table = _table(scan, batch, columns).append_column("position", [at])
                 bucket = at * n_buckets // len(ids)
@@ -78,15 +78,8 @@ def sorted_copy(
     found = []
     with Slow("sorting by set", 2 * n_buckets) as slow:
         for b, name in enumerate(names):
-            with pa.OSFile(f"{name}.arrow") as file, pa.ipc.open_stream(file) as stream:
-                table = stream.read_all()
-            last = table.num_columns - 1  # not by name: another column may be called position
-            order = np.argsort(np.from_dlpack(table.column(last).combine_chunks()), kind="stable")
-            table = table.remove_column(last).take(order)
             found.append(f"{name}.parquet")
-            parquet.write_table(
-                table, found[-1], row_group_size=PART_ROWS, compression="none", use_dictionary=False
-            )
+            _write_sorted(f"{name}.arrow", found[-1], bucket_bytes)
             os.unlink(f"{name}.arrow")
             slow.at(n_buckets + b + 1)
     made = scan_parquet(found, by=scan.by, x=scan.x, weights=scan.weights)
@@ -101,7 +94,66 @@ def _added(seen: Int[np.ndarray, "m 2"], at: Int[np.ndarray, " n"]) -> Int[np.nd
     return np.stack([known, np.bincount(number, rows).astype(np.int64)], axis=1)
 
 
-def _positions(batch: Batch, known: Mapping[Hashable, int]) -> Int[np.ndarray, " n"]:
+def _write_sorted(source: str, path: str, most: int) -> None:
+    """Write the rows of a bucket by set, as many sets at a time as take about `most` bytes; a set
+    that takes more is written as it is read."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    spans = [(0, sys.maxsize)]
+    if os.path.getsize(source) > 2 * most:
+        spans = _spans(source, most)
+    with ExitStack() as opened:
+        writer: Any = None
+        for low, high in spans:
+            held, order = [], []
+            for table, at in _stored(source):
+                if writer is None:
+                    made = parquet.ParquetWriter(
+                        path, table.schema, compression="none", use_dictionary=False
+                    )
+                    writer = opened.enter_context(made)
+                inside = (at >= low) & (at < high)
+                held.append(table if inside.all() else table.filter(pa.array(inside)))
+                order.append(at[inside])
+                if high == low + 1:  # one set, whose rows are in order
+                    writer.write_table(held.pop(), PART_ROWS)
+            if held:
+                rows = np.argsort(np.concatenate(order), kind="stable")
+                writer.write_table(pa.concat_tables(held).take(rows), PART_ROWS)
+
+
+def _stored(source: str) -> Iterator[tuple[Any, Int[np.ndarray, " n"]]]:
+    """Rows of a bucket, some at a time, and their sets."""
+    import pyarrow as pa
+
+    with pa.OSFile(source) as file, pa.ipc.open_stream(file) as stream:
+        for batch in stream:
+            last = batch.num_columns - 1  # not by name: another column may be called position
+            table = pa.Table.from_batches([batch])
+            yield table.remove_column(last), np.from_dlpack(batch.column(last))
+
+
+def _spans(source: str, most: int) -> list[tuple[int, int]]:
+    """Runs of sets that take `most` bytes or less, and single ones that take more."""
+    rows: dict[int, int] = {}
+    for _, at in _stored(source):
+        for position, size in zip(*np.unique(at, return_counts=True), strict=True):
+            rows[int(position)] = rows.get(int(position), 0) + int(size)
+    most_rows = max(1, int(most * sum(rows.values()) / os.path.getsize(source)))
+    found: list[tuple[int, int]] = []
+    held = 0
+    for position in sorted(rows):
+        large = rows[position] > most_rows
+        if not found or large or held + rows[position] > most_rows:
+            found.append((position, position + 1))
+            held = most_rows if large else 0
+        held += rows[position]
+        found[-1] = found[-1][0], position + 1
+    return found
+
+
+def positions_in(batch: Batch, known: Mapping[Hashable, int]) -> Int[np.ndarray, " n"]:
     """The set of each row."""
     if len(batch.keys) == 1:
         coded = batch.keys[0].dictionary_encode()

@@ -331,6 +331,7 @@ def write(
         gone=tuple(gone),
         former=(*manifest.former, *sorted(made.former.items())),
         ids_in_order=True,
+        grouped=False,
     )
 
 

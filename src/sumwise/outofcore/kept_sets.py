@@ -19,12 +19,12 @@ from typing import Any, Final, cast
 import numpy as np
 
 from sumwise.data.origin import Origin
-from sumwise.data.parquet import Scan
-from sumwise.data.sets import LazySets
+from sumwise.data.sets import Sets
 from sumwise.errors import DataError
 from sumwise.model.design import Design, Pool, worth_compiling
 from sumwise.model.fit import Model, Prepared, check_inputs
 from sumwise.model.generalised.tangent import Sums, Tangent, add_members, design_of
+from sumwise.outofcore.scanned_sets import ScannedSets
 from sumwise.util.shapes import Float, Int
 from sumwise.util.threads import one_thread
 
@@ -32,22 +32,21 @@ SPAN: Final = 2**16  # individuals that a thread goes through at a time, or one 
 IN_MEMORY: Final = 2**28  # bytes of a design; a larger one is in a file without a name
 
 
-class KeptSets(LazySets):
+class KeptSets(ScannedSets):
     """Sets whose individuals are rows of a file that is mapped to memory."""
 
     @classmethod
-    def of(
-        cls, sets: LazySets, rows: Float[np.ndarray, "N D1"], scan: Scan, folder: str
-    ) -> KeptSets:
+    def on(cls, sets: ScannedSets, rows: Float[np.ndarray, "N D1"], folder: str) -> KeptSets:
         """The same sets with these rows: inputs, and the exposure in the last column.
 
         Args:
             folder: Where there is room for what does not fit into memory.
         """
-        known, origin = sets.__dict__, Origin(scan.by, weights=scan.theta_column)
+        known, scan = sets.__dict__, sets.scan
+        origin = Origin(scan.by, weights=scan.theta_column)
         about = sets.sizes, sets.n_inputs, sets.input_names, known["_load"], False, sets.recipe
         made = cls(known["_ids"], *about, origin)
-        made.__dict__.update(kept=rows, folder=folder)
+        made.__dict__.update(kept=rows, folder=folder, scan=scan, grouped=known["grouped"], gone=())
         return made
 
     @property
@@ -58,9 +57,7 @@ class KeptSets(LazySets):
     def theta(self) -> Float[np.ndarray, " N"]:
         return self.__dict__["kept"][:, -1]
 
-    @property
-    def row_ids(self) -> None:
-        return None
+    rows_at, take, weight_sums = Sets.rows_at, Sets.take, Sets.weight_sums  # of mapped rows
 
     def unseen(self, prepared: Prepared) -> Pool:
         """The sets before a model is fitted: there is no design of them yet."""

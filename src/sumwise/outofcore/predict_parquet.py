@@ -1,18 +1,19 @@
-"""Predictions of all individuals of a scan, from Parquet files to Parquet files.
+"""Predictions of all individuals of a scan, from Parquet files to Parquet or CSV files.
 
 Rows are predicted part by part in the order of the files. Nothing is grouped, and each thread or
-worker holds one batch in memory.
+worker holds one batch in memory. Of the means alone, which cost far less than intervals, the
+highest and the lowest can be found.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -27,9 +28,10 @@ from sumwise.model.predict import own_names
 from sumwise.outofcore.build import Run
 from sumwise.util.files import atomic_write
 from sumwise.util.progress import Slow
-from sumwise.util.shapes import Float
+from sumwise.util.shapes import Float, Int
 
 UNBOUNDED: Final = (-math.inf, math.inf)
+SINGLE: Final = (".parquet", ".csv")  # endings of one file for all rows
 ADDED: Final = ("file", "row", "mean", "std", "lower", "upper")
 
 
@@ -41,12 +43,14 @@ def predict(
     run: Run,
     overwrite: bool = False,
     ends: tuple[float, float] = UNBOUNDED,
+    change: Callable[[Any], Any] = lambda table: table,
 ) -> int:
     """Predict all parts, each to its own file in a new folder, or all to one file in order.
 
     Args:
         overwrite: Whether one file may take the place of another.
         ends: Bounds of an output, at which each row is cut on its own.
+        change: Changes the tables that are written to one file.
     """
     own_names(_added(model), scan.by)  # refused now, not in the middle
     if model.generalised is not None and scan.weights == "mean":
@@ -55,7 +59,7 @@ def predict(
             "or trials as weights, or without weights if all have 1"
         )
     out = os.path.abspath(out)  # workers may run in another folder
-    single = out.lower().endswith(".parquet")
+    single = out.lower().endswith(SINGLE)
     empty = os.path.isdir(out) and not os.listdir(out) and not single
     if os.path.lexists(out) and not (overwrite or empty):
         raise SettingError(f"{out!r} exists; name a new {'file' if single else 'folder'}")
@@ -65,7 +69,9 @@ def predict(
             os.makedirs(out, exist_ok=True)
         with Slow("predicting", scan.rows) as slow:
             if single:
-                found: Iterable[int] = _one_file(model, scan, level, out, parts, overwrite, ends)
+                found: Iterable[int] = _one_file(
+                    model, scan, level, out, parts, overwrite, ends, change
+                )
             else:
                 found = run(partial(predict_part, model, scan, level, out, ends=ends), parts)
             for rows in found:
@@ -108,32 +114,95 @@ def _one_file(
     parts: Sequence[Part],
     overwrite: bool = True,
     ends: tuple[float, float] = UNBOUNDED,
+    change: Callable[[Any], Any] = lambda table: table,
 ) -> Iterator[int]:
     """Write parts to one file, which appears when all are done; gives the rows of each."""
-    import pyarrow as pa
-    from pyarrow import parquet
+    from pyarrow import csv, parquet
 
     added, writer = own_names(_added(model), scan.by).values(), None
+    in_columns = path.lower().endswith(SINGLE[0])
     with atomic_write(path, overwrite=overwrite) as file, ExitStack() as opened:
         for part in parts:
             for batch in batches(scan, part, unknown=True):
-                try:
+                with _naming(batch):
                     found = _intervals(model, scan, batch, level)
                     found = found if ends == UNBOUNDED else within(found, *ends)
-                except InvalidSetError as error:
-                    where = f"{batch.path}, rows from {batch.first_row + 1} on"
-                    raise InvalidSetError(f"{where}: {error}") from error
-                number = np.arange(len(batch)) + batch.first_row + 1
-                codes = pa.array(np.zeros(len(batch), np.int32))
-                file_name = pa.DictionaryArray.from_arrays(codes, [batch.path])  # stored once
-                values = (file_name, number, found.mean, found.std, found.lower, found.upper)
-                columns = dict(zip(scan.by, batch.keys, strict=True))
-                last = dict(zip(added, (*values, *found.more.values()), strict=True))
-                table = pa.table({**columns, **last})
+                table = change(_table(scan, batch, found, added, in_columns))
                 if writer is None:
-                    writer = opened.enter_context(parquet.ParquetWriter(file, table.schema))
+                    kind = parquet.ParquetWriter if in_columns else csv.CSVWriter
+                    writer = opened.enter_context(kind(file, table.schema))
                 writer.write_table(table)
             yield part.rows
+
+
+def _table(
+    scan: Scan,
+    batch: Batch,
+    found: outputs.Predictions,
+    added: Iterable[str],
+    in_columns: bool,
+) -> Any:
+    import pyarrow as pa
+
+    number = np.arange(len(batch)) + batch.first_row + 1
+    codes = pa.array(np.zeros(len(batch), np.int32))
+    file_name: Any = pa.DictionaryArray.from_arrays(codes, [batch.path])  # stored once
+    file_name = file_name if in_columns else file_name.dictionary_decode()
+    values = (file_name, number, found.mean, found.std, found.lower, found.upper)
+    columns = dict(zip(scan.by, batch.keys, strict=True))
+    return pa.table({**columns, **dict(zip(added, (*values, *found.more.values()), strict=True))})
+
+
+@contextmanager
+def _naming(batch: Batch) -> Iterator[None]:
+    """Say where rows are that cannot be predicted."""
+    try:
+        yield
+    except InvalidSetError as error:
+        where = f"{batch.path}, rows from {batch.first_row + 1} on"
+        raise InvalidSetError(f"{where}: {error}") from error
+
+
+def highest_and_lowest(
+    model: Model, scan: Scan, most: int, ends: tuple[float, float] = UNBOUNDED
+) -> tuple[Int[np.ndarray, " n"], list[Any]]:
+    """Numbers in the files and sets of the individuals whose means are highest and lowest, as many
+    of both; of all where there are at most `most`."""
+    halves = (most, 0) if scan.rows <= most else (most // 2, most // 2)
+    held, keys = [np.empty((2, 0)), np.empty((2, 0))], dict[int, Any]()  # numbers and means
+    with Slow("predicting", scan.rows) as slow:
+        for batch in (each for part in scan.parts() for each in batches(scan, part, unknown=True)):
+            with _naming(batch):
+                mean = np.clip(_means(model, scan, batch), *ends)
+            first = batch.first_individual
+            new = np.stack([np.arange(first, first + len(batch)), mean])
+            held = [_best(*each, new) for each in zip((-1.0, 1.0), halves, held, strict=True)]
+            found = np.concatenate([numbers for numbers, _ in held]).astype(np.int64)
+            found = found[found >= first]
+            names = [column.take(found - first).to_pylist() for column in batch.keys]
+            own = names[0] if len(names) == 1 else zip(*names, strict=True)
+            keys |= dict(zip(found.tolist(), own, strict=True))
+            slow.at(first + len(batch))
+    numbers = np.sort(np.concatenate([numbers for numbers, _ in held]).astype(np.int64))
+    return numbers, [keys[number] for number in numbers.tolist()]
+
+
+def _best(
+    sign: float, n: int, held: Float[np.ndarray, "2 h"], new: Float[np.ndarray, "2 m"]
+) -> Float[np.ndarray, "2 n"]:
+    """The n with the lowest means times `sign`, as a stable sort by them would have it."""
+    if held.shape[1] >= n:
+        new = new[:, sign * new[1] <= (sign * held[1, -1] if n else -math.inf)]
+    both = np.concatenate([held, new], axis=1)
+    return both[:, np.lexsort((-sign * both[0], sign * both[1]))[:n]]
+
+
+def _means(model: Model, scan: Scan, batch: Batch) -> Float[np.ndarray, " n"]:
+    if batch.unknown is not None and batch.unknown.any():
+        return _intervals(model, scan, batch, 0.5).mean
+    x = np.ascontiguousarray(batch.inputs.T, dtype=np.float64)
+    own, e = _members(model, scan, batch, x), _exposure(model, batch)
+    return outputs.predict_mean(model, x, own, e)[:, 0]
 
 
 def _intervals(model: Model, scan: Scan, batch: Batch, level: float) -> outputs.Predictions:

@@ -259,14 +259,14 @@ def _of_sets(study: Study | ActiveLearner) -> _Values:
     at = [sets.position(each) for each in ids]
     weight = sets.sizes.astype(float)
     if about.outputs != "numbers" or about.weights != "sum":
-        weight = np.add.reduceat(sets.theta, sets.starts[:-1])
+        weight = np.add(*sets.weight_sums())
     with np.errstate(all="ignore"):
         mean, std = found.mean / weight[at], found.std / abs(weight[at])
     return _Values(ids, ids, ids, mean, std)
 
 
 def _of_individuals(study: Study | ActiveLearner) -> _Values:
-    sets, rows = study.sets, np.arange(len(study.sets.own_x))
+    sets, rows = study.sets, np.arange(study.sets.n_rows)
     owners = [sets.ids[at] for at in np.searchsorted(sets.starts, rows, side="right") - 1]
     keys = owners if sets.row_ids is None else sets.row_ids[: len(rows)].tolist()
     names = keys

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.data.about import About
-from sumwise.data.sets import Sets
+from sumwise.data.sets import LazySets, Sets
 from sumwise.learning.insight import Insight
 from sumwise.learning.learner import ActiveLearner
 from sumwise.learning.left_out import FEWEST
@@ -25,6 +25,7 @@ from sumwise.model.calibration import percent
 from sumwise.model.predict import Predictions, input_columns
 from sumwise.report import decision, groups
 from sumwise.report.decision import count_of
+from sumwise.report.individuals import MOST, Shown, standing_out
 from sumwise.report.maps import map_sections
 from sumwise.report.page import Section, TextTable, check_folder, page, save_page, versions
 from sumwise.report.panels import LONG, spending, study_panels
@@ -32,7 +33,6 @@ from sumwise.study.storage.records import Event, Snapshot
 from sumwise.study.study import Study
 from sumwise.util.text import NONE, as_given, figure, label, moment
 
-MOST: Final = 1000  # rows of a table
 MOST_INPUTS: Final = 6  # columns of individuals' inputs
 OF_STUDY: Final = ("created", "upgraded")  # events that are no work on a set
 UNNAMED: Final = "someone"  # where no name was given
@@ -81,7 +81,7 @@ def page_of(study: Study | ActiveLearner) -> str:
         _answers(answers, insight, known.sizes),
         *people,
         _settings(study, study.sets, status.strategy),
-        _individuals(study.sets, predictions, status.about),
+        _individuals(study, predictions, status.about),
     ]
     folded = [replace(section, appendix=True) for section in appendix]
     first = [replace(section, charts=section.charts[:1]) for section in maps]
@@ -89,7 +89,7 @@ def page_of(study: Study | ActiveLearner) -> str:
     at = [answer.position for answer in answers]
     sizes = float(np.median(known.sizes[at])) if at else 0.0, float(np.median(known.sizes))
     sections = [*_first_part(study, insight, known, totals, sizes, most), *first, *folded]
-    return page(_title(named, insight), _lead(insight, len(study.sets.own_x)), sections)
+    return page(_title(named, insight), _lead(insight, study.sets.n_rows), sections)
 
 
 def _first_part(
@@ -101,7 +101,7 @@ def _first_part(
     most: int,
 ) -> list[Section]:
     """What is seen without opening anything, but for a map."""
-    sections = [decision.at_a_glance(insight, len(study.sets.own_x), sizes)]
+    sections = [decision.at_a_glance(insight, study.sets.n_rows, sizes)]
     if totals is not None and len(totals):
         weight = _weights(known, totals, insight.status.about)
         sections.append(groups.by_set(totals, weight, insight.status, most))
@@ -110,11 +110,11 @@ def _first_part(
 
 def _predicted(
     study: Study | ActiveLearner, insight: Insight
-) -> tuple[Predictions | None, Predictions | None]:
-    """All individuals and all sets; before the first answer predictions have no unit."""
+) -> tuple[Shown | None, Predictions | None]:
+    """Individuals that are shown and all sets; before the first answer predictions have no unit."""
     if not insight.status.answers + insight.status.known:
         return None, None
-    return study.predict(level=insight.level), study.predict_sets(insight.level)
+    return standing_out(study, insight.level), study.predict_sets(insight.level)
 
 
 def _weights(known: Sets, totals: Predictions, about: About) -> np.ndarray:
@@ -122,7 +122,7 @@ def _weights(known: Sets, totals: Predictions, about: About) -> np.ndarray:
     if about.outputs == "numbers" and about.weights != "weighted":  # without reading individuals
         sums = known.sizes.astype(float) if about.weights == "sum" else np.ones(len(known))
     else:
-        sums = np.add.reduceat(known.theta, known.starts[:-1])
+        sums = np.add(*known.weight_sums())
     return sums[[known.position(set_id) for set_id in totals.ids or ()]]
 
 
@@ -229,28 +229,29 @@ def _answers(answers: Sequence[Answer], insight: Insight, sizes: np.ndarray) -> 
     return Section(title, table=TextTable(columns, rows, caption.strip(), outside))
 
 
-def _individuals(sets: Sets, found: Predictions | None, about: About) -> Section:
+def _individuals(study: Study | ActiveLearner, shown: Shown | None, about: About) -> Section:
     title = "Individuals" if about.outcome is None else f"Individuals: {label(about.outcome)}"
-    if found is None or found.ids is None:
+    if shown is None:
         return Section(title, ["Predictions have no unit before the first answer."])
-    words, chosen = _which(found)
-    of_input = input_columns(sets, chosen)
+    sets, (rows, x, found) = study.sets, shown
+    of_input = input_columns(sets, x)
     names = list(of_input) if sets.input_names else [f"input {d + 1}" for d in range(len(of_input))]
     values = list(of_input.values())[:MOST_INPUTS]
     own, heads = sets.row_ids, [label(name) for name in names[:MOST_INPUTS]]
     if about.outputs != "numbers" and about.weights != "sum":
-        values.append(sets.theta[chosen])
+        values.append(sets.rows_at(rows)[1])
         heads.append("trials" if about.outputs == "shares" else "exposure")
     ends = as_given if about.is_whole else lambda end: figure(end, 4)
-    rows = [
+    owners = np.searchsorted(sets.starts, rows, side="right") - 1
+    lines = [
         (
-            label(found.ids[i], LONG),
-            f"{found.beside['row'][i]:,}" if own is None else label(own[i], LONG),
-            *(_as_given(column[at]) for column in values),
+            label(sets.ids[owner], LONG),
+            f"{row - sets.starts[owner] + 1:,}" if own is None else label(own[row], LONG),
+            *(_as_given(column[i]) for column in values),
             figure(float(found.mean[i]), 4),
             f"{ends(float(found.lower[i]))} to {ends(float(found.upper[i]))}",
         )
-        for at, i in enumerate(chosen.tolist())
+        for i, (row, owner) in enumerate(zip(rows.tolist(), owners.tolist(), strict=True))
     ]
     columns = (
         "set",
@@ -259,7 +260,8 @@ def _individuals(sets: Sets, found: Predictions | None, about: About) -> Section
         f"predicted{about.in_unit}",
         f"{percent(found.level)} interval",
     )
-    return Section(title, [words], table=TextTable(columns, rows))
+    words = _which(sets.n_rows, found.level)
+    return Section(title, [words], table=TextTable(columns, lines))
 
 
 def _as_given(value: Any) -> str:
@@ -269,20 +271,16 @@ def _as_given(value: Any) -> str:
     return as_given(float(value)) if isinstance(value, float | int) else label(value)
 
 
-def _which(found: Predictions) -> tuple[str, np.ndarray]:
-    """The individuals to show: all, or those that stand out."""
-    n = len(found)
-    reach = f"Of all outputs, {percent(found.level)} should lie in their interval."
+def _which(n: int, level: float) -> str:
+    """Which individuals are shown: all, or those that stand out."""
+    reach = f"Of all outputs, {percent(level)} should lie in their interval."
     if n <= MOST:
-        return f"Numbered within their set, in the order of the table given. {reach}", np.arange(n)
-    order = np.argsort(-found.mean, kind="stable")
-    chosen = np.concatenate([order[: MOST // 2], order[-(MOST // 2) :]])
-    words = (
+        return f"Numbered within their set, in the order of the table given. {reach}"
+    return (
         f"Of {n:,} individuals, the {MOST // 2} with the highest and the {MOST // 2} with the "
         "lowest predictions, highest first; numbered within their set, in the order of the table "
         f"given. For all of them: sumwise predict … -o predictions.csv. {reach}"
     )
-    return words, chosen
 
 
 def _people(answers: Sequence[Answer], history: Sequence[Event]) -> Section:
@@ -325,7 +323,7 @@ def _settings(study: Study | ActiveLearner, sets: Sets, strategy: str) -> Sectio
     )
     rows = [
         (kind, f"{len(sizes):,}{span}"),
-        ("individuals", f"{len(sets.own_x):,}, each with {inputs}"),
+        ("individuals", f"{sets.n_rows:,}, each with {inputs}"),
         ("a measurement tells", _told(sets, study.about)),
         ("model", _model(study.model.get_params())),
         ("strategy", f"{strategy}, seed {study.seed}"),
@@ -337,12 +335,11 @@ def _settings(study: Study | ActiveLearner, sets: Sets, strategy: str) -> Sectio
 def _told(sets: Sets, about: About) -> str:
     if about.outputs != "numbers":
         return f"the {about.title} of a set"
-    if (sets.theta == 1).all():
-        return "the sum over a set"
-    sizes = np.repeat(sets.sizes, sets.sizes)
-    if np.allclose(sets.theta * sizes, 1, rtol=1e-9):
-        return "the mean over a set"
-    return "a weighted sum over a set"
+    weighed = about.weights
+    if not isinstance(sets, LazySets):
+        same = np.allclose(sets.theta * np.repeat(sets.sizes, sets.sizes), 1, rtol=1e-9)
+        weighed = "sum" if (sets.theta == 1).all() else "mean" if same else "weighted"
+    return f"{'a weighted sum' if weighed == 'weighted' else f'the {weighed}'} over a set"
 
 
 def _model(settings: dict[str, Any]) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from secrets import randbelow
 from typing import Any, Unpack
+from urllib.parse import quote
 
 import numpy as np
 
@@ -240,16 +242,52 @@ def import_study(
         folder: The folder, which is checked before anything is changed.
         url: As in `create_study`.
         name: A new name of the study; if left out, the name it had.
-        sets_file: As in `create_study`.
+        sets_file: As in `create_study`. Where individuals stay in files, they are copied to a
+            folder of this name, and their design to one beside it that ends in .design; if it is
+            left out, both are beside the database.
     """
     from sumwise.study import import_ as exported
 
     named = {} if name is None else {"name": validate.study_name(name)}
-    found = exported.read(folder)
-    settings = {**found.settings, **named}
-    said = Said(found.aims, found.about, found.geometry, found.rules, found.shapes)
-    known = found.sets, found.prepared, said, settings
-    return _store(url, *known, sets_file, found.happened, found.pool)
+    made = list[str]()
+
+    def beside() -> tuple[str, str]:
+        made.extend(_folders_beside(url, name, sets_file))
+        os.makedirs(made[0])
+        return made[0], made[1]
+
+    try:
+        found = exported.read(folder, beside)
+        settings = {**found.settings, **named}
+        said = Said(found.aims, found.about, found.geometry, found.rules, found.shapes)
+        known = found.sets, found.prepared, said, settings
+        kept = None if made else sets_file
+        return _store(url, *known, kept, found.happened, found.pool)
+    except BaseException:
+        for each in made:
+            shutil.rmtree(each, ignore_errors=True)
+        raise
+
+
+def _folders_beside(
+    url: Any, name: str | None, place: str | os.PathLike[str] | None
+) -> tuple[str, str]:
+    """New folders for individuals in files and for their design."""
+    if place is None and "://" in str(url):
+        raise SettingError(
+            "the individuals of this study are in files of their own; name a folder for them with "
+            "sets_file= (--sets-file in the shell), such as individuals"
+        )
+    if place is None:
+        more = "" if name is None else f"-{quote(name, safe=' ')}"
+        stem = f"{os.path.splitext(str(url))[0]}{more}"
+        folders = f"{stem}.individuals", f"{stem}.design"
+    else:
+        folders = os.fspath(place), f"{os.fspath(place)}.design"
+    for each in folders:
+        if os.path.lexists(each):
+            raise SettingError(f"{each} exists; name another folder with sets_file= (--sets-file)")
+    return folders
 
 
 @dataclass(frozen=True, slots=True, eq=False)

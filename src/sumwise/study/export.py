@@ -5,6 +5,9 @@
                      overlap, member and effect before these: the individual that the row is, and
                      the set whose effect it has
     basis.parquet    a row per array that was drawn: name, dtype, shape, values
+    individuals-000001.parquet, … in place of sets.parquet where individuals stay in the user's
+                     Parquet files: the columns of each that the study uses, all rows in order;
+                     study.json says which columns these are (`files`)
     geometry.parquet a row per individual: its geometry, as GeoParquet; if the table had geometries
     map.parquet      a row per shape of the study's map: its id, and its geometry, as GeoParquet
     pools.csv        a row per pool that was designed: its name, the individuals in it and their
@@ -28,7 +31,9 @@ import json
 import os
 import shutil
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import ExitStack
 from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,21 +41,26 @@ import numpy as np
 
 from sumwise.acquisition.objective import StudyOptions
 from sumwise.data.about import About
+from sumwise.data.parquet import Scan, raw_batches
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError, StorageError
 from sumwise.model import serialize
 from sumwise.model.fit import Prepared
 from sumwise.model.serialize import pack_config, pack_prepared
+from sumwise.outofcore.design_store import Embedded
 from sumwise.study.storage import blobs, records
 from sumwise.study.storage.database import Database
 from sumwise.study.storage.id_json import many_to_json, to_json
 from sumwise.study.storage.records import StudyRecord
-from sumwise.util.files import sync_folder, temporary_name, write_file
+from sumwise.util.files import sha256_of, sync_folder, temporary_name, write_file
+from sumwise.util.progress import Slow
 from sumwise.util.text import shown
 
 FORMAT: Final = 1
 STUDY: Final = "study.json"
 SETS: Final = "sets.parquet"
+INDIVIDUALS: Final = "individuals-"  # begins the names of files with individuals that stay in files
+OF_FILES: Final = ("by", "x", "weights", "periods")  # of study.json about these
 BASIS: Final = "basis.parquet"
 GEOMETRY: Final = "geometry.parquet"
 MAP: Final = "map.parquet"
@@ -88,7 +98,8 @@ def write(folder: Any, database: Database, record: StudyRecord, sets: Sets) -> P
     try:
         _refuse_used(place)
         os.mkdir(unfinished)
-        for name, content in _contents(database, record, sets).items():
+        digests = {} if record.embedded is None else _copy(record.embedded.scan, unfinished)
+        for name, content in _contents(database, record, sets, digests).items():
             write_file(os.path.join(unfinished, name), content)
         sync_folder(unfinished)
         os.rename(unfinished, place)  # over an empty folder, too, and over nothing else
@@ -118,8 +129,14 @@ def _refuse_used(place: Path) -> None:
         raise SettingError(f"{place} is not empty; name a folder that is not there yet")
 
 
-def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, bytes]:
-    """Every file of the export, all of the same moment."""
+def _contents(
+    database: Database, record: StudyRecord, sets: Sets, digests: Mapping[str, str]
+) -> dict[str, bytes]:
+    """Every file of the export, all of the same moment.
+
+    Args:
+        digests: SHA-256 of those that are written already.
+    """
     if record.embedded is not None and record.pool.retired:
         raise SettingError(
             "this study has sets whose individuals are not in its files any more, and an export "
@@ -137,7 +154,9 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
         ids = record.sets.ids
         sets, aims = record.designing.begun(record.sets, aims)
     names = sets.input_names
-    contents = {SETS: _sets_file(sets), BASIS: _basis_file(record.prepared)}
+    contents = {BASIS: _basis_file(record.prepared)}
+    if record.embedded is None:
+        contents[SETS] = _sets_file(sets)
     contents |= {f"{table}.csv": _csv(table, rows, ids) for table, rows in happened.items()}
     if geometry is not None:
         contents[GEOMETRY] = geometry
@@ -151,7 +170,8 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
         **{name: getattr(state, name) for name in COUNTERS},
         "inputs": None if names is None else json.loads(many_to_json(names)),
         "model": json.loads(pack_config(record.prepared.config)),
-        "sha256": {name: sha256(content).hexdigest() for name, content in contents.items()},
+        "sha256": {**digests, **{n: sha256(each).hexdigest() for n, each in contents.items()}},
+        **({} if record.embedded is None else {"files": _files(record.embedded)}),
     }
     if sets.members is not None:
         known["overlap"] = True
@@ -172,6 +192,40 @@ def _contents(database: Database, record: StudyRecord, sets: Sets) -> dict[str, 
         known["aims"] = {name: given[name].tolist() if name in given else None for name in options}
     text = json.dumps(known, indent=2, ensure_ascii=False)
     return {**contents, STUDY: text.encode("utf-8", "backslashreplace")}
+
+
+# --- individuals in files -------------------------------------------------------------------------
+
+
+def _copy(scan: Scan, folder: str) -> dict[str, str]:
+    """Copy the columns that a study uses, some rows at a time; gives the SHA-256 of each file."""
+    from pyarrow import parquet, table
+
+    digests, of_file, done = dict[str, str](), groupby(scan.parts(), lambda part: part.path), 0
+    with Slow("exporting", scan.rows) as slow:
+        for number, (_, parts) in enumerate(of_file, start=1):
+            path, writer = os.path.join(folder, f"{INDIVIDUALS}{number:06}.parquet"), None
+            with ExitStack() as opened:
+                for _, columns in (
+                    each for p in parts for each in raw_batches(scan, p, scan.columns)
+                ):
+                    rows = table(columns)
+                    if writer is None:
+                        made = parquet.ParquetWriter(path, rows.schema, compression="zstd")
+                        writer = opened.enter_context(made)
+                    writer.write_table(rows)
+                    slow.at(done := done + len(rows))
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+            digests[os.path.basename(path)] = sha256_of(path)
+    return digests
+
+
+def _files(made: Embedded) -> dict[str, Any]:
+    """What `Sets.scan_parquet` and `embed` were told of the files."""
+    scan, dtype = made.scan, made.own_pool.design.u.dtype.name
+    known = {name: getattr(scan, name) for name in OF_FILES}
+    return {**known, "dtype": dtype}
 
 
 # --- Parquet --------------------------------------------------------------------------------------

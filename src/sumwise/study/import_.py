@@ -14,6 +14,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -35,6 +36,7 @@ from sumwise.data.frames import to_float
 from sumwise.data.geo import Geometry, from_geoparquet
 from sumwise.data.maps import Map
 from sumwise.data.origin import Origin
+from sumwise.data.parquet import scan_parquet
 from sumwise.data.pool_mark import PoolMark
 from sumwise.data.pool_rules import PoolRules
 from sumwise.data.recipe import Recipe
@@ -50,14 +52,30 @@ from sumwise.model.basis.auto import OF_HYPOTHESES, as_former
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.generalised.refusals import check_sets
 from sumwise.model.serialize import pack_config, unpack_config, unpack_prepared
+from sumwise.outofcore.build import embed_scan
+from sumwise.outofcore.design_store import Embedded, lazy_sets
 from sumwise.study import export
-from sumwise.study.export import BASIS, GEOMETRY, MAP, OF_SET, PART, SETS, STUDY, TABLES
+from sumwise.study.export import (
+    BASIS,
+    GEOMETRY,
+    INDIVIDUALS,
+    MAP,
+    OF_SET,
+    PART,
+    SETS,
+    STUDY,
+    TABLES,
+)
 from sumwise.study.storage import blobs, records
 from sumwise.study.storage.id_json import many_from_json
-from sumwise.util.files import parquet_table
+from sumwise.util.files import copied, parquet_table
+from sumwise.util.progress import Slow
 
 LARGEST_COUNT: Final = 10**9  # far below what a database can count to
 LONGEST_FIELD: Final = 2**31 - 1  # Python's own limit is shorter than an id may be
+
+
+Beside: TypeAlias = Callable[[], tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +83,7 @@ class Imported:
     """A study that was read from a folder."""
 
     settings: Mapping[str, Any]  # columns of its row
-    sets: Sets
+    sets: Sets | Embedded
     prepared: Prepared
     aims: Objective
     about: About
@@ -76,13 +94,18 @@ class Imported:
     shapes: Map | None = None
 
 
-def read(folder: Any) -> Imported:
-    """The study that was exported to this folder, everything checked."""
+def read(folder: Any, beside: Beside | None = None) -> Imported:
+    """The study that was exported to this folder, everything checked.
+
+    Args:
+        beside: Names two folders that are made for individuals that stay in files: theirs, and that
+            of their design.
+    """
     place = export.path_of(folder)
     if not os.path.isdir(place):
         raise DataError(f"there is no folder {place}; name one that a study was exported to")
     try:
-        return _read(place)
+        return _read(place, beside)
     except MissingExtraError:
         raise
     except SumwiseError as error:
@@ -91,7 +114,7 @@ def read(folder: Any) -> Imported:
         raise DataError(f"{place} cannot be read ({error.strerror or error})") from error
 
 
-def _read(place: Path) -> Imported:
+def _read(place: Path, beside: Beside | None) -> Imported:
     content = _content(place, STUDY, {})
     with _refusals(STUDY):
         head = json.loads(content.decode("utf-8-sig"))
@@ -109,13 +132,16 @@ def _read(place: Path) -> Imported:
         if not isinstance(names, list | None):
             raise ValueError(f"inputs is {names!r:.60}; give a list of names, or null")
         inputs = None if names is None else many_from_json(json.dumps(names))
-    content = _content(place, SETS, sha256)
-    with _refusals(SETS):
-        sets = _sets(content, inputs, about[0], about[1], recipe, origin)
-        about_it = about_it or About(weights=weights_of(sets))  # older exports do not say it
-        about_it = replace(about_it, outputs=config.outputs)
-        check_sets(config.outputs, sets)
-    geometry = _geometry(place, sha256, len(sets.own_x)) if GEOMETRY in sha256 else None
+    made = None
+    if "files" in head and beside is not None:
+        made = _embedded(place, head["files"], sha256, config, recipe, beside())
+    if made is None:
+        sets = _in_memory(place, sha256, config, (inputs, about[0], about[1], recipe, origin))
+    else:  # its exposures were checked when it was embedded
+        sets = made.sets
+    about_it = about_it or About(weights="sum" if made else weights_of(sets))
+    about_it = replace(about_it, outputs=config.outputs)
+    geometry = _geometry(place, sha256, sets.n_rows) if GEOMETRY in sha256 else None
     with _refusals(STUDY):
         aims = _aims(head["aims"], sets, head["strategy"]) if "aims" in head else Objective()
         pool = PoolMark()
@@ -130,27 +156,43 @@ def _read(place: Path) -> Imported:
             every, designed = _pools(content, sets, rules)
     content = _content(place, BASIS, sha256)
     with _refusals(BASIS):
-        prepared, former = _basis(content, config, pool.sets(sets))
+        own = (made.prepared, False) if made else _basis(content, config, pool.sets(sets))
+    prepared, former = own
     happened = {}
     for table in TABLES:
         content = _content(place, f"{table}.csv", sha256)
         with _refusals(f"{table}.csv"):
             happened[table] = _rows(content, table, every.ids)
     _check_answers(happened["answers"], happened["history"])
-    with _refusals("answers.csv"):
-        for row in happened["answers"]:
-            at, told = row["position"], (row["y_bar"], row["noise_std"])
-            part = records.part_of(row[PART])
-            new = Answer(0, every.ids[at], row["y_bar"], position=at, of=part.get("of"))
-            about_it.check(*told, some_members(every, [new]), new.of is None)
-            Measured(every, about_it).refuse_odd(replace(new, noise_std=row["noise_std"]))
+    _check_totals(happened["answers"], every, about_it)
     if former:
         columns = dict.fromkeys([*filter(None, TABLES["history"].values()), PART])
         happened["history"].append({**columns, "at": records.now(), **records.TO_MIXTURE})
         settings["changes"] += 1
     happened |= {"pools": designed} if designed else {}
     more = pool, geometry, rules, _map(place, sha256)
-    return Imported(settings, sets, prepared, aims, about_it, happened, *more)
+    return Imported(settings, made or sets, prepared, aims, about_it, happened, *more)
+
+
+def _check_totals(answers: Sequence[Mapping[str, Any]], sets: Sets, about: About) -> None:
+    """Refuse answers that nobody could have told."""
+    with _refusals("answers.csv"):
+        for row in answers:
+            at, told = row["position"], (row["y_bar"], row["noise_std"])
+            part = records.part_of(row[PART])
+            new = Answer(0, sets.ids[at], row["y_bar"], position=at, of=part.get("of"))
+            about.check(*told, some_members(sets, [new]), new.of is None)
+            Measured(sets, about).refuse_odd(replace(new, noise_std=row["noise_std"]))
+
+
+def _in_memory(
+    place: Path, sha256: Mapping[str, Any], config: ModelConfig, known: tuple[Any, ...]
+) -> Sets:
+    content = _content(place, SETS, sha256)
+    with _refusals(SETS):
+        sets = _sets(content, *known)
+        check_sets(config.outputs, sets)
+    return sets
 
 
 def _geometry(place: Path, sha256: Mapping[str, Any], n: int) -> Geometry:
@@ -189,21 +231,30 @@ def _pools(content: bytes, sets: Sets, rules: PoolRules) -> tuple[Sets, list[dic
 
 
 def _content(place: Path, name: str, sha256: Mapping[str, Any]) -> bytes:
-    """A plain file, which has its checksum: a link could lead anywhere, a pipe would never end."""
+    """A plain file, which has its checksum."""
+    _plain(place, name)
+    content = (place / name).read_bytes()
+    required = name in (SETS, BASIS) or name in sha256
+    if required and hashlib.sha256(content).hexdigest() != sha256.get(name):
+        raise _changed(name)
+    return content
+
+
+def _plain(place: Path, name: str) -> None:
+    """Refuse what is no plain file: a link could lead anywhere, a pipe would never end."""
     try:
         plain = stat.S_ISREG(os.lstat(place / name).st_mode)
     except FileNotFoundError:
         raise DataError(f"There is no file {name} in it; export the study again.") from None
     if not plain:
         raise DataError(f"{name} is not a plain file; put the file itself there.")
-    content = (place / name).read_bytes()
-    required = name in (SETS, BASIS) or name in sha256
-    if required and hashlib.sha256(content).hexdigest() != sha256.get(name):
-        raise DataError(
-            f"{name} is not what was exported: its checksum differs from that in {STUDY}. Export "
-            "the study again; to correct answers, import it and use amend or tell."
-        )
-    return content
+
+
+def _changed(name: str) -> DataError:
+    return DataError(
+        f"{name} is not what was exported: its checksum differs from that in {STUDY}. Export "
+        "the study again; to correct answers, import it and use amend or tell."
+    )
 
 
 @contextmanager
@@ -216,6 +267,37 @@ def _refusals(name: str) -> Iterator[None]:
     except Exception as error:
         what = f"{error.args[0]!r} is missing" if type(error) is KeyError else str(error)
         raise DataError(f"{name} cannot be used: {what:.300}") from error
+
+
+# --- individuals in files -------------------------------------------------------------------------
+
+
+def _embedded(
+    place: Path,
+    known: Mapping[str, Any],
+    sha256: Mapping[str, Any],
+    config: ModelConfig,
+    recipe: Recipe | None,
+    beside: tuple[str, str],
+) -> Embedded:
+    """Copy the files of individuals, and embed them again with the basis that was drawn."""
+    content = _content(place, BASIS, sha256)
+    names = sorted(name for name in sha256 if re.fullmatch(INDIVIDUALS + r"[0-9]+\.parquet", name))
+    with Slow("copying", len(names)) as slow:
+        for number, name in enumerate(names, start=1):
+            _plain(place, name)
+            if copied(place / name, os.path.join(beside[0], name)) != sha256[name]:
+                raise _changed(name)
+            slow.at(number)
+    with _refusals(STUDY):
+        periods = {name: period for name, period in known["periods"]}
+        about = {"by": known["by"], "x": known["x"], "weights": known["weights"]}
+        scan = replace(scan_parquet(beside[0], **about, periods=periods), recipe=recipe)
+        dtype = known["dtype"]
+    with _refusals(BASIS):
+        blank = lazy_sets((), np.empty(0, int), scan)
+        prepared = _prepared(_drawn(content), config, blank)
+        return embed_scan(scan, config, beside[1], prepared=prepared, dtype=dtype)
 
 
 # --- study.json -----------------------------------------------------------------------------------
@@ -293,21 +375,30 @@ def _basis(content: bytes, config: ModelConfig, sets: Sets) -> tuple[Prepared, b
 
     Returns whether it was that of the former `auto` as well.
     """
-    table = parquet_table(content)
-    rows = zip(*(table[column].to_pylist() for column in export.OF_ARRAY), strict=True)
-    found = {name: np.array(values, dtype).reshape(shape) for name, dtype, shape, values in rows}
+    found = _drawn(content)
     placed = config.spatial if "spatial_pair" in found else None  # former versions had none
     drawn = export.arrays_of(replace(config, spatial=placed).prepare(sets))
     averages = not drawn.keys().isdisjoint(OF_HYPOTHESES)
     former = averages and found.keys().isdisjoint(OF_HYPOTHESES)
     if _kinds(found) != _kinds(as_former(drawn, found) if averages else drawn):
         raise ValueError(f"it is not the basis of a model with the settings in {STUDY}")
+    return _prepared(found, config, sets), former
+
+
+def _drawn(content: bytes) -> dict[str, np.ndarray]:
+    """Arrays in basis.parquet by name."""
+    table = parquet_table(content)
+    rows = zip(*(table[column].to_pylist() for column in export.OF_ARRAY), strict=True)
+    return {name: np.array(values, dtype).reshape(shape) for name, dtype, shape, values in rows}
+
+
+def _prepared(found: Mapping[str, np.ndarray], config: ModelConfig, sets: Sets) -> Prepared:
     mark = export.STATE
     weights = {name.removeprefix(mark): found[name] for name in found if name.startswith(mark)}
     plain = {name: found[name] for name in found if not name.startswith(mark)}
     if weights:
         plain["state"] = np.frombuffer(serialize.to_bytes(weights), dtype=np.uint8)
-    return unpack_prepared(serialize.to_bytes(plain), config, sets), former
+    return unpack_prepared(serialize.to_bytes(plain), config, sets)
 
 
 def _kinds(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:

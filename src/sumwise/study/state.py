@@ -73,14 +73,15 @@ class StudyState:
 
     @property
     def people(self) -> Sets:
-        """The sets of the pool with their individuals, which are read now if they were not."""
+        """The sets of the pool with their individuals, which are read now if they were not, unless
+        they stay in the user's own files."""
         return self.record.sets if self.record.designing is not None else self._in_pool
 
     @property
     def whole(self) -> Sets:
         """The same with sets that are not part of the pool any more."""
-        sets = self.record.sets
-        return sets.whole if isinstance(sets, LazySets) else sets
+        sets, in_files = self.record.sets, self.record.embedded is not None
+        return sets.whole if isinstance(sets, LazySets) and not in_files else sets
 
     # --- moments ------------------------------------------------------------------------------
 

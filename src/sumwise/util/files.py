@@ -125,6 +125,18 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
         return ""
 
 
+def copied(path: str | os.PathLike[str], to: str | os.PathLike[str]) -> str:
+    """Copy a file to a place where none is; gives the SHA-256 of what was copied."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file, open(to, "xb") as copy:
+        while content := file.read(2**20):
+            digest.update(content)
+            copy.write(content)
+        copy.flush()
+        os.fsync(copy.fileno())
+    return digest.hexdigest()
+
+
 def parquet_table(content: bytes) -> Any:
     """The table in a Parquet file, read without Arrow's threads.
 

@@ -12,12 +12,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from sumwise.acquisition.known_noise import given_answers, given_questions
-from sumwise.data.sets import Sets
+from sumwise.errors import SettingError
 from sumwise.learning import moment
-from sumwise.learning.parts import weights_in_totals
 from sumwise.learning.propose import information as teaches
-from sumwise.model import predict as outputs
-from sumwise.model.bounded import totals_of, within
 from sumwise.model.predict import Predictions, input_columns
 from sumwise.study.state import Fit
 from sumwise.study.storage.records import Snapshot
@@ -74,7 +71,7 @@ class Pages:
         # of all individuals, for sorting
         self._predictions = SingleFlight(
             session.state.fitted,
-            lambda fit: predict(session, fit, np.arange(len(session.sets.own_x))),
+            lambda fit: predict(session, fit, np.arange(session.sets.n_rows))[0],
         )
 
     # --- sets ---------------------------------------------------------------------------------
@@ -153,6 +150,12 @@ class Pages:
         wanted = (self._named(query.search) & known.in_pool)[:own]
         order = np.argsort(known.rank[:own]) if query.sort == "set" else np.arange(own)
         sorts = query.sort in ("mean", "std")
+        if sorts and self.session.record.embedded is not None:
+            raise SettingError(
+                "individuals of this study stay in their files, and are listed set by set. A "
+                "report shows those with the highest and the lowest predictions, and the files to "
+                "download have all."
+            )
         if self.session.people is None and not sorts:
             return self._set_by_set(order[wanted[order]], query)
         rows = np.repeat(wanted, known.sizes[:own])
@@ -196,9 +199,9 @@ class Pages:
                     weights[i] = float(sets.theta[row])
                 if weights[i] is not None or people.designing.alone:
                     names[i] = people.texts[at]
-        x = list(zip(*map(list, input_columns(sets, which).values()), strict=True))
+        found, inputs = predict(self.session, self.session.state.fitted(), rows)
+        x = list(zip(*map(list, input_columns(sets, inputs).values()), strict=True))
         owners = np.searchsorted(starts, which, side="right") - 1
-        found = predict(self.session, self.session.state.fitted(), rows)
         values = zip(found.mean, found.std, found.lower, found.upper, strict=True)
         more = zip(*found.more.values(), strict=True) if found.more else [()] * len(which)
         columns = zip(owners.tolist(), which.tolist(), names, x, weights, values, more, strict=True)
@@ -216,44 +219,30 @@ class Pages:
         ]
 
 
-def predict(session: Session, fit: Fit, which: Int[np.ndarray, " n"]) -> Predictions:
-    """What is predicted of some individuals, given the totals of the sets they are members of.
+def predict(
+    session: Session, fit: Fit, which: Int[np.ndarray, " n"]
+) -> tuple[Predictions, Float[np.ndarray, "n D"]]:
+    """What is predicted of some individuals, given the totals of the sets they are members of, and
+    their inputs.
 
     Within bounds members of a set move together, so those that are not asked for are predicted,
     too; where sets overlap, everyone is.
     """
-    sets, about, model = session.sets, session.record.about, fit.model
+    sets, about = session.sets, session.record.about
     sets = sets if session.people is None else fit.pool.sets
-    if not about.bounded:
-        e = None if model.generalised is None else sets.theta[which]
-        return outputs.interval(model, sets.x[which], LEVEL, _members(fit, sets, which), e)
-    if sets.members is not None:
+    if about.bounded and sets.members is not None:
         everyone = session.study.model, lambda: sets, None, LEVEL, None, about
         _, first, same = np.unique(sets.members, return_index=True, return_inverse=True)
         found, at = moment.predict(*everyone), first[same[which]]
-    else:
-        owners = np.unique(np.searchsorted(sets.starts, which, side="right") - 1)
-        rows = np.concatenate([np.arange(*sets.starts[a : a + 2]) for a in owners])
-        own, at = _members(fit, sets, rows), np.searchsorted(rows, which)
-        squares = np.empty(0) if model.labelled is None else model.labelled.design.own_scale
-        found = outputs.interval(model, sets.x[rows], LEVEL, own)
-        found = within(found, *about.ends, totals_of(own, squares))
-    ends = np.stack([found.lower, found.upper])
-    return Predictions(found.mean[at], found.std[at], LEVEL, ends=ends[:, at])
+        ends = np.stack([found.lower, found.upper])
+        found = Predictions(found.mean[at], found.std[at], LEVEL, ends=ends[:, at])
+        return found, sets.rows_at(which)[0]
+    return moment.predict_rows(fit.model, fit.seen.answers, sets, which, LEVEL, about)
 
 
 def as_value(value: Any) -> float | str | None:
     """An input as JSON has it: a number, text, or None where it is missing."""
     return float(value) if isinstance(value, float | int) else value and shown(value)
-
-
-def _members(fit: Fit, sets: Sets, which: Int[np.ndarray, " n"]) -> outputs.Members:
-    model = fit.model
-    if model.labelled is not None and model.labelled.overlap is not None:
-        return outputs.Members.of_sparse(*model.labelled.overlap.of_rows(which))
-    owners = np.searchsorted(sets.starts, which, side="right") - 1
-    theta = weights_in_totals(sets, fit.seen.answers)
-    return outputs.members_at(model, [sets.ids[owner] for owner in owners], theta[which])
 
 
 def _view(session: Session, now: Snapshot) -> PoolView:

@@ -175,7 +175,7 @@ class Pictures:
         self, kind: str, which: Int[np.ndarray, " n"]
     ) -> tuple[Float[np.ndarray, "n 2"], str]:
         if kind == "map":
-            return self._session.sets.x[which][:, self._columns], WORDS[kind]
+            return self._session.sets.rows_at(which)[0][:, self._columns], WORDS[kind]
         if kind == "tsne":
             return self._tsne(which), WORDS[kind]
         axes, share = self._components
@@ -183,13 +183,20 @@ class Pictures:
 
     # --- planes -------------------------------------------------------------------------------
 
-    def _standardised(self, which: Any) -> Float[np.ndarray, "n D"]:
-        return (self._x[which] - self._inputs.shift) / self._inputs.scale
+    def _standardised(self, which: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n D"]:
+        return self._scaled(self._session.sets.rows_at(which)[0])
+
+    def _scaled(self, x: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n D"]:
+        return (x - self._inputs.shift) / self._inputs.scale
 
     @cached_property
     def _x(self) -> Float[np.ndarray, "N D"]:
-        """Inputs of all, without those in designed pools once more."""
+        """Inputs of all, without those in designed pools once more; where individuals stay in
+        their files, of a sample."""
         sets = self._session.sets
+        if self._session.record.embedded is not None:
+            rows = np.linspace(0, sets.n_rows - 1, min(MOST, sets.n_rows)).astype(np.int64)
+            return sets.rows_at(rows)[0]
         return sets.x if self._session.people is None else sets.own_x
 
     @cached_property
@@ -199,7 +206,7 @@ class Pictures:
     @cached_property
     def _components(self) -> tuple[Float[np.ndarray, "D 2"], float]:
         """Two principal axes (the second is zero for a single input), and their share."""
-        x = self._standardised(slice(None))
+        x = self._scaled(self._x)
         powers, axes = np.linalg.eigh(np.atleast_2d(np.cov(x, rowvar=False, bias=True)))
         axes = axes[:, ::-1][:, :2]
         axes = axes * np.where(axes[abs(axes).argmax(axis=0), range(axes.shape[1])] < 0, -1.0, 1.0)
@@ -242,14 +249,15 @@ def sample(starts: Int[np.ndarray, " A1"], state: Int[np.ndarray, " A"]) -> Int[
     every k-th individual is taken.
     """
     sizes, left = np.diff(starts), MOST
-    kind = np.repeat(state, sizes)
     taken: list[Int[np.ndarray, " m"]] = []
     for wanted in (ANSWERED, OPEN, PROPOSAL, SKIPPED, REST):
-        rows = np.flatnonzero(kind == wanted)
-        if len(rows) > left:
-            rows = rows[np.linspace(0, len(rows) - 1, left).astype(np.int64)]
-        taken.append(rows)
-        left -= len(rows)
+        sets = np.flatnonzero(state == wanted)
+        ends = np.cumsum(sizes[sets])
+        n = int(ends[-1]) if len(sets) else 0
+        number = np.arange(n) if n <= left else np.linspace(0, n - 1, left).astype(np.int64)
+        at = np.searchsorted(ends, number, side="right")  # numbers among the rows of these sets
+        taken.append(starts[sets[at]] + number - ends[at] + sizes[sets[at]])
+        left -= len(number)
     return np.sort(np.concatenate(taken))
 
 
@@ -264,7 +272,7 @@ def _predicted(session: Session, view: PoolView, which: Int[np.ndarray, " n"]) -
     """Means and standard deviations of individuals as text; none before the first answer."""
     if not view.seen.answers:
         return ["not before the first answer"] * len(which)
-    found = predict(session, view.fit, which)
+    found = predict(session, view.fit, which)[0]
     pairs, about = zip(found.mean, found.std, strict=True), session.record.about
     said = (f"{figure(float(mean), 4)} ± {figure(float(std))}" for mean, std in pairs)
     return [*map(about.quantity, said)]

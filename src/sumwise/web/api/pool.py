@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -16,6 +18,8 @@ from sumwise.data.individuals import read_changes
 from sumwise.data.pool_tables import Columns
 from sumwise.data.tables import write_table
 from sumwise.errors import StorageError, SumwiseError
+from sumwise.outofcore import predict_parquet as streams
+from sumwise.outofcore.build import in_threads
 from sumwise.web import requests, responses
 from sumwise.web.api import Here, computing, route, writing
 from sumwise.web.members import plate
@@ -176,8 +180,20 @@ def download_parquet(here: Here) -> FileResponse:
 
 def _download(session: Session, suffix: str, media_type: str) -> FileResponse:
     """The file that `sumwise predict -o` writes."""
-    table = session.study.predict(level=LEVEL).to_arrow()
-    return _sent(session, table, "individuals", suffix, media_type)
+    study, scan = session.study, session.study.scan
+    if scan is None:
+        table = study.predict(level=LEVEL).to_arrow()
+        return _sent(session, table, "individuals", suffix, media_type)
+    model, safe = (
+        study.model.fitted(),
+        escape_formulas if media_type == CSV else lambda table: table,
+    )
+
+    def write(path: Path) -> None:
+        ends = study.about.ends
+        streams.predict(model, scan, str(path), LEVEL, in_threads, ends=ends, change=safe)
+
+    return _file_of(session, write, "individuals", suffix, media_type)
 
 
 @route(router, "GET /plate.csv", None, **_file(CSV))
@@ -204,8 +220,19 @@ def _sent(session: Session, table: Any, what: str, suffix: str, media_type: str)
     """A table as a file, which is complete before the first byte is sent."""
     if media_type == CSV:
         table = escape_formulas(table)
+    return _file_of(session, partial(write_table, table), what, suffix, media_type)
+
+
+def _file_of(
+    session: Session, write: Callable[[Path], Any], what: str, suffix: str, media_type: str
+) -> FileResponse:
     folder = tempfile.TemporaryDirectory(prefix="sumwise-")
-    path = write_table(table, Path(folder.name) / f"{what}{suffix}")
+    path = Path(folder.name) / f"{what}{suffix}"
+    try:
+        write(path)
+    except BaseException:
+        folder.cleanup()
+        raise
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", session.record.name)[:60].strip("-.") or "study"
     named = f"{name}{suffix}" if what == "individuals" else f"{name}-{what}{suffix}"
     done = BackgroundTask(folder.cleanup)

@@ -53,6 +53,7 @@ export function create({ settings, remember }) {
 /** Columns of a table of individuals; `view` is where links to sets lead. */
 export function individualColumns(view, { set = false, sortable = true, weighed = false } = {}) {
   const sort = (key) => (sortable ? key : undefined);
+  const ranked = (key) => (state.study.members_by ? sort(key) : undefined); // not by what is in files
   const inputs = state.study.inputs.map((input, i) => ({
     label: name(input, 24),
     kind: "number input",
@@ -76,8 +77,8 @@ export function individualColumns(view, { set = false, sortable = true, weighed 
   ];
   return [
     ...(alone() ? [alike] : named),
-    { label: `Predicted${inUnit()}`, sort: sort("mean"), kind: "number", first: "desc", cell: known((row) => figures(row.std, row.mean)[0]) },
-    { label: h("span", null, "±", h("span", { class: "unseen" }, " uncertainty")), said: "±", sort: sort("std"), kind: "number", first: "desc", cell: known((row) => figures(row.std, row.std)[0]) },
+    { label: `Predicted${inUnit()}`, sort: ranked("mean"), kind: "number", first: "desc", cell: known((row) => figures(row.std, row.mean)[0]) },
+    { label: h("span", null, "±", h("span", { class: "unseen" }, " uncertainty")), said: "±", sort: ranked("std"), kind: "number", first: "desc", cell: known((row) => figures(row.std, row.std)[0]) },
     { label: "Interval", kind: "drawing", said: "", cell: known((row, found) => interval(row, shared(found))) },
     { label: "From", kind: "number soft", cell: known((row) => figures(row.std, row.lower)[0]) },
     { label: "To", kind: "number soft", cell: known((row) => figures(row.std, row.upper)[0]) },
