@@ -32,7 +32,7 @@ def test_rows_come_by_set_in_their_order(tmp_path_factory, sizes, n_bytes, seed)
     table = parquet.table_of(sets, order=rng.permutation(len(sets.x)))
     scan = parquet.scan(parquet.write(table, place / "data"))
     ids = tuple(dict.fromkeys(table["set"].to_pylist()))
-    made = external_sort.sorted_copy(scan, str(place / "sorted"), ids, n_bytes)
+    made, _ = external_sort.sorted_copy(scan, str(place / "sorted"), ids, n_bytes)
     found = [row for file in made.files for row in pq.read_table(file.path).to_pylist()]
     rows = table.select(["set", "x0", "x1", "x2", "theta"]).to_pylist()
     assert found == sorted(rows, key=lambda row: ids.index(row["set"]))  # which is stable
@@ -45,6 +45,6 @@ def test_a_set_that_is_larger_than_a_bucket_is_not_held(tmp_path, monkeypatch):
     held = []
     plain = np.argsort
     monkeypatch.setattr(np, "argsort", lambda x, **how: held.append(len(x)) or plain(x, **how))
-    made = external_sort.sorted_copy(scan, str(tmp_path / "sorted"), ("b", "a", "c"), 5_000)
+    made, _ = external_sort.sorted_copy(scan, str(tmp_path / "sorted"), ("b", "a", "c"), 5_000)
     assert max(held) < 100
     assert isinstance(made, sw.Scan)

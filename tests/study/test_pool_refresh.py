@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 
 import sumwise as sw
 from sumwise.cli import main
-from sumwise.outofcore import build, design_store
+from sumwise.outofcore import build, scanned_sets
 
 MODEL = sw.AggregateRegressor("fourier", n_basis=6, random_state=1)
 RNG = np.random.default_rng(2)
@@ -264,7 +264,7 @@ def test_individuals_are_not_read_where_sets_have_left_the_pool(place, monkeypat
     with begun(place) as study:
         write(place / "files", "c.parquet", {3: 1, 30: 4})
         study.refresh_pool()
-    monkeypatch.setattr(design_store, "LARGEST_READ", 0)
+    monkeypatch.setattr(scanned_sets, "LARGEST_READ", 0)
     with sw.open_study(place / "m.db") as study:
         study.ask(2)
         assert study.status().answers == 2
@@ -272,5 +272,5 @@ def test_individuals_are_not_read_where_sets_have_left_the_pool(place, monkeypat
         targets = study.state.record.embedded.own_pool.targets
         assert pool.targets is targets
         assert targets.everyone == 57
-        with pytest.raises(sw.SettingError, match="reads every individual"):
+        with pytest.raises(sw.SettingError, match="individuals into memory"):
             study.predict()

@@ -53,7 +53,7 @@ class PoolMark:
 
 def _taken(sets: Sets, positions: Sequence[int], extra: int) -> Sets:
     some = sets.take(positions)
-    some = replace(some, origin=replace(some.origin, extra=extra))
+    some = some.with_origin(replace(some.origin, extra=extra))
     if some.members is None or len(np.unique(some.members)) < len(some.members):
         return some
     return replace(some, members=None, effects=None)  # they overlapped with others only

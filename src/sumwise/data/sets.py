@@ -8,8 +8,9 @@ are finite, no set has θ_a = 0, and the arrays are read-only.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -340,6 +341,10 @@ class Sets:
         """The sets as strategies see them under a model, fitted or only prepared."""
         return model.pool(self)
 
+    def with_origin(self, origin: Origin) -> Sets:
+        """The same sets, of another origin."""
+        return replace(self, origin=origin)
+
     def take(self, positions: Any) -> Sets:
         """The sets at these positions, in this order."""
         wanted = as_list(positions, "positions")
@@ -467,6 +472,11 @@ class LazySets(Sets):
         known = self.__dict__
         about = self.sizes, self.n_inputs, self.input_names, known["_load"], known["overlap"]
         return LazySets, (known["_ids"], *about, self.recipe, self.origin)
+
+    def with_origin(self, origin: Origin) -> Sets:
+        made = copy.copy(self)
+        object.__setattr__(made, "origin", origin)
+        return made
 
     def __len__(self) -> int:
         return len(self.starts) - 1

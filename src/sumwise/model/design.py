@@ -101,7 +101,7 @@ class Design:
         return replace(self, noise_scale=noisy, squares=self.own_scale)
 
 
-def _gathered(u: Float[np.ndarray, "A K"], index: Any) -> Float[np.ndarray, "..."]:
+def _gathered(u: Rows, index: Any) -> np.ndarray:
     """Some rows; where they are many and lie all over a mapped file, its pages are let go of."""
     if isinstance(index, slice) or len(at := np.asarray(index)) <= MANY:
         return u[index]

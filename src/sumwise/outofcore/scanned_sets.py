@@ -72,8 +72,8 @@ class ScannedSets(LazySets):
         index = np.arange(len(self))[np.asarray(positions, dtype=int)]
         known = tuple(self.ids[a] for a in index), self.sizes[index], self.n_inputs
         load = partial(self._read, index)
-        about = False, self.recipe, self.origin
-        return LazySets(*known, self.input_names, load, *about)
+        some = LazySets(*known, self.input_names, load, False, self.recipe, self.origin)
+        return PickedSets.among(self, some, index)
 
     def _read(self, index: Int[np.ndarray, " n"]) -> Sets:
         starts = starts_of(self.sizes[index])
@@ -142,6 +142,47 @@ class ScannedSets(LazySets):
             rows = following[own] + np.arange(len(own)) - starts_of(sizes)[own]
             following += sizes
             yield found[order] + batch.first_individual, rows
+
+
+class PickedSets(ScannedSets):
+    """Some of the sets of a scan."""
+
+    @classmethod
+    def among(cls, whole: ScannedSets, sets: LazySets, index: Int[np.ndarray, " a"]) -> PickedSets:
+        """These sets, which are those of `whole` at the positions `index`."""
+        made = cls(*LazySets.__reduce__(sets)[1])
+        made.__dict__.update(among=whole, index=index, scan=whole.scan)
+        return made
+
+    def __reduce__(self) -> Any:
+        known = self.__dict__
+        sets = LazySets(*LazySets.__reduce__(self)[1])
+        return PickedSets.among, (known["among"], sets, known["index"])
+
+    def rows_at(
+        self, which: Int[np.ndarray, " n"]
+    ) -> tuple[Float[np.ndarray, "n D"], Float[np.ndarray, " n"]]:
+        whole, owners = self.__dict__["among"], self._owners(which)
+        there = whole.starts[self.__dict__["index"][owners]] + which - self.starts[owners]
+        return whole.rows_at(there)
+
+    def weight_sums(self) -> tuple[Float[np.ndarray, " A"], Float[np.ndarray, " A"]]:
+        above, below = self.__dict__["among"].weight_sums()
+        return above[self.__dict__["index"]], below[self.__dict__["index"]]
+
+    def rows_of(
+        self, numbers: Int[np.ndarray, " n"], keys: Sequence[Hashable]
+    ) -> Int[np.ndarray, " n"]:
+        whole = self.__dict__["among"]
+        rows = whole.rows_of(numbers, keys)
+        owners = np.searchsorted(whole.starts, rows, side="right") - 1
+        place = np.full(len(whole), -1)
+        place[self.__dict__["index"]] = np.arange(len(self))
+        return rows - whole.starts[owners] + self.starts[place[owners]]
+
+    def take(self, positions: Any) -> Sets:
+        index = self.__dict__["index"][np.asarray(positions, dtype=int)]
+        return self.__dict__["among"].take(index)
 
 
 def refuse_many(scan: Scan, n: int) -> None:

@@ -97,6 +97,7 @@ def write(folder: Any, database: Database, record: StudyRecord, sets: Sets) -> P
     unfinished = temporary_name(place)
     try:
         _refuse_used(place)
+        _refuse_retired(record)
         os.mkdir(unfinished)
         digests = {} if record.embedded is None else _copy(record.embedded.scan, unfinished)
         for name, content in _contents(database, record, sets, digests).items():
@@ -129,6 +130,14 @@ def _refuse_used(place: Path) -> None:
         raise SettingError(f"{place} is not empty; name a folder that is not there yet")
 
 
+def _refuse_retired(record: StudyRecord) -> None:
+    if record.embedded is not None and record.pool.retired:
+        raise SettingError(
+            "this study has sets whose individuals are not in its files any more, and an export "
+            "has the individuals of all sets. Copy the database with the design and the files."
+        )
+
+
 def _contents(
     database: Database, record: StudyRecord, sets: Sets, digests: Mapping[str, str]
 ) -> dict[str, bytes]:
@@ -137,11 +146,6 @@ def _contents(
     Args:
         digests: SHA-256 of those that are written already.
     """
-    if record.embedded is not None and record.pool.retired:
-        raise SettingError(
-            "this study has sets whose individuals are not in its files any more, and an export "
-            "has the individuals of all sets. Copy the database with the design and the files."
-        )
     with database.read() as connection:
         state = records.state(connection, record, lock=False)
         happened = records.happened(connection, record)
