@@ -38,7 +38,7 @@ SIZES = (10_000, 100_000, 1_000_000)  # sets; ten times as many instances
 LABELS = (30, 60, 100)
 STRETCH = 10  # questions; about one in seven looks at all sets
 BATCH, BATCH_SETS = 100, 200_000
-PEAK_GB = 2.5
+PEAK_GB, STREAMED_GB = 2.5, 1.0
 ANSWERS, FURTHER = 200, 5  # of a study with the defaults
 KINDS = (("the defaults", "auto", "IVR"), ("fixed basis, AggMI", "fourier", "AggMI"))
 
@@ -53,6 +53,7 @@ def run(full: bool) -> list[Row]:
             rows += _embedding(folder, n_sets)
             rows.append(_embedding_auto(folder, n_sets))
         rows.append(_peak(folder, sizes[-1]))
+        rows += [_to_the_end(folder, n_sets) for n_sets in sizes]
         rows += _questions(folder, sizes)
         rows += _defaults(folder, sizes)
         rows.append(_batch(BATCH_SETS if full else BATCH_SETS // 10))
@@ -235,9 +236,38 @@ def _peak(folder: Path, n_sets: int) -> Row:
     what = "peak memory while embedding, float32"
     if not sys.platform.startswith("linux"):
         return Row(what, "", "", note="Memory is measured on Linux only.")
-    command = [sys.executable, "-m", "benchmarks.scale", str(folder), str(n_sets)]
+    return at_most(what, f"{n_sets:,} sets", _alone("embed", folder, n_sets), PEAK_GB, "{:.2f} GB")
+
+
+def _alone(what: str, folder: Path, n_sets: int) -> float:
+    """GB that a process of its own took at most."""
+    command = [sys.executable, "-m", "benchmarks.scale", what, str(folder), str(n_sets)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return at_most(what, f"{n_sets:,} sets", float(done.stdout), PEAK_GB, "{:.2f} GB")
+    return float(done.stdout.split()[-1])
+
+
+def _to_the_end(folder: Path, n_sets: int) -> Row:
+    """A report, an export and an import of a study with 30 answers."""
+    what = "peak memory of a report, an export and its import, float32"
+    if not sys.platform.startswith("linux"):
+        return Row(what, "", "", note="Memory is measured on Linux only.")
+    say(f"scale: report, export and import of {n_sets:,} sets")
+    peak, size = _alone("report", folder, n_sets), f"{n_sets:,} sets"
+    return at_most(what, size, peak, STREAMED_GB, "{:.2f} GB")
+
+
+def _report(folder: Path, n_sets: int) -> None:
+    place = folder / f"end-{n_sets}"
+    place.mkdir()
+    design = sw.Embedded.open(folder / f"design-{n_sets}")
+    with sw.create_study(place / "a.db", design, strategy="AggMI") as study:
+        some = study.ids[:: n_sets // 30][:30]
+        totals = np.random.default_rng(2).normal(50, 5, len(some))
+        study.tell_many(dict(zip(some, totals.tolist(), strict=True)))
+        study.report(place / "a.html")
+        study.export(place / "export")
+    sw.import_study(place / "export", place / "b.db").close()
+    shutil.rmtree(place)
 
 
 # --- questions ------------------------------------------------------------------------------------
@@ -579,6 +609,9 @@ def _embedding_on(client: Any, folder: Path, n_sets: int) -> Row:
 
 
 if __name__ == "__main__":
-    place, count = Path(sys.argv[1]), int(sys.argv[2])
-    prepared_model().embed(scan_of(place, count), place / "peak", dtype="float32")
+    place, count = Path(sys.argv[2]), int(sys.argv[3])
+    if sys.argv[1] == "report":
+        _report(place, count)
+    else:
+        prepared_model().embed(scan_of(place, count), place / "peak", dtype="float32")
     print(_status("VmHWM") / 1e9)
