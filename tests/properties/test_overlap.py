@@ -424,7 +424,7 @@ def test_pages_show_members_of_overlapping_sets_given_their_totals(basis, tmp_pa
         names = np.repeat(sets.ids, sets.sizes)[which]
         expected = model.predict(sets.x[which], return_std=True, groups=names)
         assert abs(expected[0] - model.predict(sets.x[which])).max() > 0.1
-        found = pages.predict(Session(study), study.state.fitted(), which)
+        found, _ = pages.predict(Session(study), study.state.fitted(), which)
         assert_allclose((found.mean, found.std), expected, rtol=1e-9)
 
 
