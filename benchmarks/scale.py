@@ -347,6 +347,7 @@ def _defaults(folder: Path, sizes: tuple[int, ...]) -> list[Row]:
             say(f"scale: a study of {n_sets:,} sets, {name}")
             place, ids, totals = folder / f"{n_sets}-{basis}.db", *_totals(folder, n_sets)
             design = _design_of(folder, n_sets, basis)
+            place.unlink(missing_ok=True)
             with sw.create_study(place, design, strategy=strategy) as made:
                 made.tell_many(ids[:ANSWERS], totals[:ANSWERS])
                 if n_sets < sizes[-1]:
@@ -544,7 +545,7 @@ def _asking_on(client: Any, folder: Path, n_sets: int) -> list[Row]:
             "one process on one core",
             float(np.median(times[1:], axis=0)[0]),
             float(np.median([here / there for here, there in times[1:]])),
-            at_least=1.6,
+            at_least=1.6 if n_sets == SIZES[-1] else None,
             note=load,
         )
         for what, times in (("a further question", asked), ("status", looked))
