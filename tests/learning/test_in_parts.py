@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
+import sys
 from dataclasses import replace
 from functools import cache
 
@@ -14,7 +16,9 @@ from numpy.testing import assert_allclose
 
 import sumwise as sw
 from sumwise.data import parquet as scanning
+from sumwise.model.spread import each_part
 from sumwise.outofcore import spread
+from sumwise.util.threads import n_cores
 from tests import parquet
 from tests.builders import random_sets
 from tests.clusters import backwards
@@ -172,6 +176,25 @@ def test_scores_are_the_same_in_parts(made, run, strategy):
     scores = sw.score(design, fitted, strategy, seed=2, run=run, **aims)
     assert_allclose(scores, sw.score(design, fitted, strategy, seed=2, **aims), rtol=1e-9)
     assert_allclose(scores, sw.score(held, fitted, strategy, seed=2, **aims), rtol=1e-9)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere all cores may be used")
+def test_a_part_takes_one_thread_and_a_process_the_cores_it_may_use(made):
+    _, design, _ = made()
+    pool = spread.over(design, backwards).own_pool
+    assert set(each_part(pool, _n_cores)) == {1}
+    allowed = os.sched_getaffinity(0)
+    assert each_part(design.own_pool, _n_cores) == [len(allowed)]
+    try:
+        os.sched_setaffinity(0, list(allowed)[:1])
+        assert n_cores() == 1
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def _n_cores(first, pool):
+    del first, pool
+    return n_cores()
 
 
 def test_a_function_of_ones_own_sees_all_sets(made, run):

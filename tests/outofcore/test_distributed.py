@@ -135,7 +135,7 @@ def scheduler(tmp_path):
         run = [sys.executable, "-m", "distributed.cli.dask_worker", "--no-dashboard", "--no-nanny"]
         run += ["--nthreads", "1", "--scheduler-file", str(file), "--host", "127.0.0.1"]
         started.append(subprocess.Popen(run, env=own, **quiet))
-        return json.loads(file.read_text())["address"], started[0]
+        return json.loads(file.read_text())["address"], *started
 
     yield start
     for process in started[::-1]:
@@ -158,13 +158,37 @@ def test_workers_without_the_program_are_refused_before_they_get_work(scheduler,
 
 @pytest.mark.slow
 def test_a_scheduler_that_is_lost_is_said_in_words(scheduler):
-    address, process = scheduler()
+    address, process, _ = scheduler()
     with distributed.connect(address) as client:
         pieces = iter(distributed.on(client)(time.sleep, [0.1] + [3] * 5))
         next(pieces)
         process.kill()
         with pytest.raises(sw.SumwiseError, match="the Dask scheduler was lost"):
             list(pieces)
+
+
+@pytest.mark.slow
+def test_workers_that_are_gone_are_not_waited_for(scheduler, design, tmp_path, monkeypatch):
+    address, _, worker = scheduler()
+    sw.create_study(tmp_path / "m.db", design).close()
+    with distributed.connect(address) as client:
+        monkeypatch.setattr(dask, "PATIENCE", 1)
+
+        def run(job, jobs):
+            worker.kill()
+            return distributed.on(client)(job, jobs)
+
+        with sw.open_study(tmp_path / "m.db", run=run) as study:
+            with pytest.raises(sw.SumwiseError, match=r"has had no workers for .* 4 pieces"):
+                study.ask()
+            assert not study.claims
+            assert [event.what for event in study.history()] == ["created"]
+
+
+@pytest.mark.slow
+def test_long_work_is_waited_for(client, monkeypatch):
+    monkeypatch.setattr(dask, "PATIENCE", 0.2)
+    assert list(distributed.on(client)(time.sleep, [1.0, 0.5])) == [None, None]
 
 
 # --- workers that die -----------------------------------------------------------------------------

@@ -17,10 +17,13 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.special  # noqa: F401
 
@@ -249,6 +252,44 @@ def survives_a_full_server(folder: str) -> None:
         survives_a_full_disk(url, ballast.unlink)
     finally:
         subprocess.run([postgres.SCRIPT, "stop", server["folder"]], check=True)
+
+
+def embeds_on_a_small_disk(folder: str) -> None:
+    """On a cluster of two processes; then the disk grows."""
+    from distributed import Client, LocalCluster
+
+    from sumwise import distributed
+
+    small, rng = Path(folder) / "small", np.random.default_rng(0)
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", small], check=True)
+    files = [Path(folder) / f"{number}.parquet" for number in range(8)]
+    for number, file in enumerate(files):
+        ids = np.repeat(np.arange(500 * number, 500 * number + 500), 3)
+        pq.write_table(pa.table({"set": ids, "x": rng.random(1500)}), file)
+    scan = sw.Sets.scan_parquet([str(file) for file in files], by="set", x=["x"])
+    model = sw.AggregateRegressor("fourier", n_basis=128)
+    expected = model.embed(scan, Path(folder) / "elsewhere").own_pool.design.u
+    jobs_of: list[int] = []
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+
+        def run(job: Callable, jobs: Sequence) -> Iterator:
+            jobs_of.append(len(jobs))
+            return distributed.on(client)(job, jobs)
+
+        with pytest.raises(sw.DataError, match=r"cannot be written to .*No space left.*Make room"):
+            model.embed(scan, small / "design", run=run)
+        done = len(list((small / "design" / "parts").glob("*.npz")))
+        assert 0 < done < 8
+        with pytest.raises(sw.DataError, match="design"):
+            sw.Embedded.open(small / "design")
+        subprocess.run(["mount", "-o", "remount,size=64m", small], check=True)
+        made = model.embed(scan, small / "design", run=run)
+    assert jobs_of[-1] <= 8 - done
+    np.testing.assert_allclose(made.own_pool.design.u, expected, rtol=0, atol=1e-10)
 
 
 def makes_a_study_whole_or_not_at_all(folder: str) -> None:

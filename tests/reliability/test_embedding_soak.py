@@ -21,6 +21,7 @@ import pytest
 
 import sumwise as sw
 from sumwise.outofcore.embed_part import embed_part
+from tests.reliability import children
 from tests.reliability.scale import FACTOR
 
 pytest.importorskip("distributed")
@@ -134,3 +135,38 @@ def test_a_killed_run_goes_on_without_starting_over(pool, expected, tmp_path):
     made = sw.AggregateRegressor(n_basis=32).embed(pool, out, run=counting)
     assert left[-1] <= PARTS - before + 1
     np.testing.assert_allclose(made.own_pool.design.u, expected, rtol=0, atol=1e-10)
+
+
+class StoppedError(Exception):
+    """The process that embeds is stopped."""
+
+
+@pytest.mark.slow
+def test_a_part_that_vanishes_is_made_again(pool, expected, tmp_path):
+    def stopped(job, jobs):
+        for number, piece in enumerate(map(job, jobs)):
+            if job.func is embed_part and number == 6:
+                raise StoppedError
+            yield piece
+
+    model, out, again = sw.AggregateRegressor(n_basis=32), tmp_path / "out", []
+    with pytest.raises(StoppedError):
+        model.embed(pool, out, run=stopped)
+    done = sorted((out / "parts").glob("*.npz"))
+    assert len(done) >= 6
+    done[0].unlink()
+    done[1].write_bytes(done[1].read_bytes()[:50])
+
+    def counting(job, jobs):
+        again.append(len(jobs))
+        return map(job, jobs)
+
+    made = model.embed(pool, out, run=counting)
+    assert again[-1] == len(pool.parts()) - len(done) + 2
+    np.testing.assert_allclose(made.own_pool.design.u, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not children.may_mount(), reason="this system lets nobody mount a file system")
+def test_a_full_disk_that_workers_share_is_named_and_the_rest_is_done_later(tmp_path):
+    children.run(children.embeds_on_a_small_disk, tmp_path, within=children.MOUNTING)

@@ -8,13 +8,15 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import sumwise as sw
-from tests import postgres
+from sumwise.outofcore import spread
+from tests import parquet, postgres
 from tests.builders import random_sets
 from tests.reliability import invariants
 from tests.reliability.scale import sized
@@ -54,6 +56,10 @@ def crash(folder, politely):
     else:
         pid = int((Path(folder) / "data" / "postmaster.pid").read_text().split()[0])
         os.kill(pid, signal.SIGKILL)
+    bring_back(folder)
+
+
+def bring_back(folder):
     deadline = time.monotonic() + 60
     while control(folder, "restart").returncode:  # its children may not have noticed yet
         assert time.monotonic() < deadline
@@ -85,3 +91,50 @@ def test_a_server_that_dies_loses_nothing_that_was_acknowledged(server):
     for text in refusals:
         assert "cannot be reached" in text or "look at the study" in text, text
     assert len(invariants.check(url).answers) > 20
+
+
+def _slowly(job, one):
+    time.sleep(0.2)
+    return job(one)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("back", [False, True])
+def test_a_server_that_dies_while_a_cluster_looks_for_a_question_loses_nothing(
+    server, client, tmp_path, monkeypatch, back
+):
+    """Whether or not it is back when the question is to be claimed."""
+    from sumwise import distributed
+
+    monkeypatch.setattr(spread, "PART_SETS", 300)
+    url, folder = server
+    files = parquet.write(parquet.table_of(SETS), tmp_path / "files")
+    scan = parquet.scan(files, n_inputs=2)
+    design = sw.AggregateRegressor("linear").embed(scan, tmp_path / "design")
+    with sw.create_study(url, design) as study:
+        study.tell_many(SETS.ids[:5], [1.0, 3.0, 2.0, 5.0, 4.0])
+        (expected,), before = study.propose(1), study.history()
+    killed = []
+
+    def run(job, jobs):
+        pieces = iter(distributed.on(client)(partial(_slowly, job), jobs))
+        yield next(pieces)
+        if not killed:
+            killed.append(control(folder, "--mode", "immediate", "stop").returncode)
+            if back:
+                bring_back(folder)
+        yield from pieces
+
+    with sw.open_study(url, run=run) as study:
+        if not back:
+            with pytest.raises(sw.StorageError, match="cannot be reached"):
+                study.ask()
+            bring_back(folder)
+            assert study.history() == before
+        asked = study.ask()
+        assert asked.set_id == expected.set_id
+        assert [claim.set_id for claim in study.claims] == [asked.set_id]
+        study.tell(asked.set_id, 2.5)
+    assert killed == [0]
+    assert len(invariants.check(url).answers) == 6

@@ -31,21 +31,30 @@ Their weights are 1 at most, so the root of a sum for u_a differs by no more tha
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from sumwise.acquisition.prediction import of_members, targets_of, unit_of
+from sumwise.acquisition.prediction import (
+    aims_of,
+    features_of,
+    of_members,
+    slope_of_members,
+    towards_aims,
+    unit_of,
+)
+from sumwise.data.targets import Targets
+from sumwise.model.basis import Scaled
 from sumwise.model.design import Pool
 from sumwise.model.posterior import Posterior
 from sumwise.model.rounded import RoundedDesign
 from sumwise.util.files import let_go
 from sumwise.util.shapes import Float, PerSet
-from sumwise.util.threads import one_thread
+from sumwise.util.threads import n_cores, one_thread
 
 BLOCK: Final = 4096  # sets per product
 _UNIT: Final = 2.0**-24  # rounding of single precision
@@ -86,7 +95,7 @@ def squares(pool: Pool) -> PerSet:
 
 def bounds(key: Key, pool: Pool, posterior: Posterior) -> Between:
     """Bounds on the key of each set."""
-    signal = _Signal.of(posterior, _FAINT)
+    signal = _signal(posterior, _FAINT)
     (found,), power = _projections(pool, signal.rows)
     low, high = signal.between(power, found, _off(pool))
     noise_scale, beta = posterior.noise_scale(pool.design), posterior.noise_precision
@@ -130,16 +139,6 @@ class _Signal(NamedTuple):
     unit: float
     whole: bool = False  # whether ‖u_a‖² is added
 
-    @classmethod
-    def of(cls, posterior: Posterior, faint: float) -> _Signal:
-        variances, directions = posterior.variances, posterior.directions
-        largest = _largest(posterior)
-        if len(directions) < directions.shape[1] or not 0 < largest < math.inf:
-            share = np.clip(1 - posterior.hyper.prior_precision * variances, 0.0, 1.0)
-            rows = _Rows.leading(directions, -share, faint)
-            return cls(rows, 1 / posterior.hyper.prior_precision, whole=True)
-        return cls(_Rows.leading(directions, variances / largest, faint), largest)
-
     def between(self, power: PerSet, found: Between, off: PerSet | None) -> Between:
         weighted, inside = found
         if self.whole:
@@ -152,33 +151,82 @@ class _Signal(NamedTuple):
         return low * self.unit, high * self.unit
 
 
-def variance_reduction_below(pool: Pool, posterior: Posterior) -> PerSet | None:
-    """Upper bounds on the IVR of each set from the leading t_i; None if these are too many."""
-    phi, weight = targets_of(pool, posterior)
-    half = posterior.root_times(phi * np.sqrt(weight)[:, None])
+# What follows depends on the posterior and the targets alone, so it is the same for each part.
+
+
+@lru_cache(maxsize=2)
+def _signal(posterior: Posterior, faint: float) -> _Signal:
+    variances, directions = posterior.variances, posterior.directions
+    largest = _largest(posterior)
+    if len(directions) < directions.shape[1] or not 0 < largest < math.inf:
+        share = np.clip(1 - posterior.hyper.prior_precision * variances, 0.0, 1.0)
+        rows = _Rows.leading(directions, -share, faint)
+        return _Signal(rows, 1 / posterior.hyper.prior_precision, whole=True)
+    return _Signal(_Rows.leading(directions, variances / largest, faint), largest)
+
+
+@lru_cache(maxsize=2)
+def _axes(
+    posterior: Posterior, basis: Scaled, aims: Targets
+) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, "K K"], float] | None:
+    """p, the rows t_i, and the largest variance of w; None if these numbers are extreme."""
+    half = posterior.root_times(features_of(basis, aims) * np.sqrt(aims.weight)[:, None])
     powers, axes = np.linalg.eigh(half.T @ half)
     powers, top, scale = np.maximum(powers[::-1], 0.0), float(powers[-1]), _largest(posterior)
     if not (1e-300 < top < 1e300 and 1e-300 < scale < 1e300 and 1e-300 < top * scale < 1e300):
         return None
-    t, unit = posterior.root_times(axes.T[::-1]), unit_of(posterior)
-    slope = of_members(pool, posterior, np.ones(1)) - of_members(pool, posterior, np.zeros(1))
+    return powers, posterior.root_times(axes.T[::-1]), scale
+
+
+@lru_cache(maxsize=2)
+def _rows_of_numerator(
+    posterior: Posterior, basis: Scaled, aims: Targets
+) -> tuple[_Rows, float] | None:
+    """Singular vectors of Q, and its largest singular value, squared; None if it is extreme."""
+    towards = towards_aims(posterior, basis, aims)
+    powers, axes = np.linalg.eigh(towards @ towards.T)
+    largest = float(powers[-1])
+    if not 1e-300 < largest < 1e300:
+        return None
+    return _Rows.leading(axes.T, np.maximum(powers / largest, 0.0), _FAINT), largest
+
+
+# --- the variance of targets ----------------------------------------------------------------------
+
+
+def variance_reduction_below(pool: Pool, posterior: Posterior) -> PerSet | None:
+    """Upper bounds on the IVR of each set from the leading t_i; None if these are too many."""
+    known = _axes(posterior, pool.basis, aims_of(pool))
+    if known is None:
+        return None
+    (powers, t, scale), unit = known, unit_of(posterior)
+    top = float(powers[0])
+    slope = slope_of_members(pool, posterior)
     n = _needed(pool, posterior, t, powers, slope)
     if n > MOST_ROWS:
         return None
     leading, rest = t[:n] / math.sqrt(scale), float(powers[n]) if n < len(powers) else 0.0
     (found,), power = _projections(pool, _Rows(leading, powers[:n] / top, rest))
-    length = np.sqrt(power * (1 + _slack(0.0, 0, t.shape[1])) + _TINY)
-    squared, roots = np.einsum("rk,rk->r", leading, leading), []
-    for sum_of, weights in zip(found, (powers[:n] / top, np.ones(n)), strict=True):
-        root = np.sqrt(sum_of)
-        off = _gamma(t.shape[1]) * math.sqrt(weights @ squared) * length
-        roots.append((root, off + (n + 2) * _UNIT * root + _TINY**0.5))
-    (root, off), (seen, unsure) = roots
-    _, high = _widened(root, (root + off) ** 2, _off(pool))
-    least, _ = _widened(np.maximum(seen - unsure, 0.0) ** 2, seen, _off(pool))
-    least *= scale
-    gain = unit * (top * scale * high + of_members(pool, posterior, least))
-    return np.maximum(gain / (posterior.noise(pool.design) + least), unit * (rest + slope))
+    squared = np.einsum("rk,rk->r", leading, leading)
+    lengths = [math.sqrt(each @ squared) for each in (powers[:n] / top, np.ones(n))]
+
+    def below(here: slice) -> PerSet:
+        some = replace(pool, design=pool.design.part(here), signal=None, square=None)
+        length = np.sqrt(power[here] * (1 + _slack(0.0, 0, t.shape[1])) + _TINY)
+        (root, off), (seen, unsure) = (
+            (root, _gamma(t.shape[1]) * far * length + (n + 2) * _UNIT * root + _TINY**0.5)
+            for root, far in zip((np.sqrt(v[here]) for v in found), lengths, strict=True)
+        )
+        _, high = _widened(root, (root + off) ** 2, _off(some))
+        least, _ = _widened(np.maximum(seen - unsure, 0.0) ** 2, seen, _off(some))
+        least *= scale
+        gain = unit * (top * scale * high + of_members(some, posterior, least))
+        return np.maximum(
+            gain / (posterior.noise(some.design) + least), unit * (rest + slope[here])
+        )
+
+    # of few sets, so that what is worked out stays in cache
+    return np.concatenate([below(slice(i, i + BLOCK)) for i in range(0, len(power), BLOCK)])
 
 
 def _needed(
@@ -208,14 +256,11 @@ def _needed(
 
 def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | None:
     """Bounds on the IVR of each set; None if nothing can be learned."""
-    phi, weight = targets_of(pool, posterior)
-    towards = posterior.times(phi * np.sqrt(weight)[:, None])
-    powers, axes = np.linalg.eigh(towards.T @ towards)
-    largest = float(powers[-1])
-    if not 1e-300 < largest < 1e300:
+    known = _rows_of_numerator(posterior, pool.basis, aims_of(pool))
+    if known is None:
         return None
-    rows = _Rows.leading(axes.T, np.maximum(powers / largest, 0.0), _FAINT)
-    signal, unit = _Signal.of(posterior, _FAINT_IN_NOISE), unit_of(posterior) * largest
+    rows, largest = known
+    signal, unit = _signal(posterior, _FAINT_IN_NOISE), unit_of(posterior) * largest
     (found, along), power = _projections(pool, rows, signal.rows)
     n, n_basis = rows.rows.shape
     root, length = np.sqrt(found[0]), np.sqrt(power * (1 + _slack(0.0, 0, n_basis)) + _TINY)
@@ -265,7 +310,7 @@ def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
             if here.stop * width > KEPT:
                 let_go(u[here])
 
-    n_threads = min(os.cpu_count() or 1, len(u) // ALONE)
+    n_threads = min(n_cores(), len(u) // ALONE)
     if n_threads < 2:
         look(range(0, len(u), BLOCK))
     else:

@@ -45,7 +45,7 @@ def integrated_variance_reduction(pool: Pool, posterior: Posterior, rng: Generat
     """Expected drop of the targets' mean variance (IVR)."""
     pool = replace(pool, signal=signal_variance(pool, posterior))
     if pool.design.nonlinear is None:
-        towards = _towards(posterior, pool.basis, _targets(pool))
+        towards = towards_aims(posterior, pool.basis, aims_of(pool))
     else:
         phi, weight = targets_of(pool, posterior)
         towards = posterior.times(phi * np.sqrt(weight)[:, None]).T
@@ -69,7 +69,7 @@ def _typical_variance(pool: Pool, posterior: Posterior) -> PerSet:
 
 def expected_predictive_information(pool: Pool, posterior: Posterior, rng: Generator) -> PerSet:
     """Mean information about one target's output (EPIG)."""
-    targets = _targets(pool)
+    targets = aims_of(pool)
     phi, weight = features(pool.basis, targets.x), targets.weight
     own = individual_noise(pool, posterior, targets.x) + posterior.variance_along(phi)
     towards = (posterior.times(phi) / np.sqrt(own)[:, None]).T
@@ -91,6 +91,12 @@ def of_members(pool: Pool, posterior: Posterior, signal: PerSet) -> PerSet:
         return np.zeros(len(pool.design))
     own = _own_noise(pool, posterior)
     return (2 * own * signal + pool.design.own_scale * own**2) / everyone
+
+
+def slope_of_members(pool: Pool, posterior: Posterior) -> PerSet:
+    """How fast that rises with the signal."""
+    everyone = _everyone(pool)
+    return 2 * _own_noise(pool, posterior) / everyone if everyone else np.zeros(len(pool.design))
 
 
 def _members_information(pool: Pool, posterior: Posterior, variance: PerSet) -> PerSet:
@@ -138,24 +144,26 @@ def targets_of(
     Those of counts, shares and amounts are in units of their own noise: then the variance is what
     the expected deviance of predictions has more because w is not known.
     """
-    targets = _targets(pool)
+    targets = aims_of(pool)
     if pool.design.nonlinear is not None:
         return pool.basis.tangent.aims(targets.x, posterior.variance_along), targets.weight
-    return _features(pool.basis, targets), targets.weight
+    return features_of(pool.basis, targets), targets.weight
 
 
 @lru_cache(maxsize=2)  # bounds and scores need them in turn, for each part of a pool
-def _features(basis: Scaled, targets: Targets) -> Float[np.ndarray, "J K"]:
+def features_of(basis: Scaled, targets: Targets) -> Float[np.ndarray, "J K"]:
+    """Features of targets."""
     return np.array(features(basis, targets.x))  # a user's basis may use its own array again
 
 
 @lru_cache(maxsize=2)
-def _towards(posterior: Posterior, basis: Scaled, targets: Targets) -> Float[np.ndarray, "K J"]:
+def towards_aims(posterior: Posterior, basis: Scaled, targets: Targets) -> Float[np.ndarray, "K J"]:
     """Columns S φ_j √v_j."""
-    return posterior.times(_features(basis, targets) * np.sqrt(targets.weight)[:, None]).T
+    return posterior.times(features_of(basis, targets) * np.sqrt(targets.weight)[:, None]).T
 
 
-def _targets(pool: Pool) -> Targets:
+def aims_of(pool: Pool) -> Targets:
+    """Whose predictions count."""
     return thinned(pool.sets.own_x) if pool.targets is None else pool.targets
 
 

@@ -192,11 +192,13 @@ def _gram(posterior: Posterior, first: int, pool: Pool, wanted: Mask) -> np.ndar
     del first
     n_basis, which = pool.design.n_basis, np.flatnonzero(wanted)
     gram, alone = np.zeros((n_basis, n_basis)), independent_of_others(pool, which)
+    root = posterior.root_times(np.eye(n_basis))
     for some, joint in ((which[alone], False), (which[~alone], True)):
         for low in range(0, len(some), BLOCK):
             at = some[low : low + BLOCK]
             design = independent_rows(pool, posterior, at) if joint else pool.design.rows(at)
-            half = posterior.root_times(design.u) / np.sqrt(posterior.noise(design))[:, None]
+            half = design.u @ root
+            half /= np.sqrt(posterior.noise(design))[:, None]
             gram += half.T @ half
     return gram
 

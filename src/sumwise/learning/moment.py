@@ -242,7 +242,9 @@ class Moment(Generic[S]):
     def _means(self, state: PoolState) -> dict[str, float | None]:
         """How well the means of sets are known, now and once the next questions are answered."""
         fit, sets = self.fit, self.fit.pool.sets
-        known = fit.means(np.setdiff1d(np.arange(sets.n_asked), state.gone))
+        known = fit.means(
+            np.flatnonzero(PoolState(gone=state.gone).free(len(sets))[: sets.n_asked])
+        )
         if known is None:
             return {}
         if fit.model.generalised is not None:

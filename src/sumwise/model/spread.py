@@ -21,6 +21,7 @@ from sumwise.data.targets import Targets
 from sumwise.model.design import Pool
 from sumwise.util.files import let_go
 from sumwise.util.shapes import PerSet
+from sumwise.util.threads import one_of_many
 
 T = TypeVar("T")
 KEPT: Final = 9 * 10**8  # bytes of a mapped file that stay in a worker's memory
@@ -77,7 +78,8 @@ def _on_part(work: _Work, part: _Part) -> tuple[int, Any]:
     if part.noise_scale is not None:
         design = replace(pool.design, noise_scale=part.noise_scale, squares=pool.design.noise_scale)
         pool = replace(pool, design=design)
-    found = job(part.first, pool, *part.by_set)
+    with one_of_many():  # as many parts at the same time as the map has threads
+        found = job(part.first, pool, *part.by_set)
     if part.end * pool.design.u.strides[0] > KEPT:
         let_go(pool.design.u)
     return part.number, found

@@ -10,6 +10,7 @@ from typing import Any
 
 from sumwise.errors import SettingError, SumwiseError, needs_extra
 from sumwise.outofcore.build import Run
+from sumwise.util.text import count
 
 PATIENCE = 10  # seconds that a scheduler may take to answer, and be without workers
 
@@ -74,8 +75,17 @@ def on(client: Any) -> Run:
             warnings.simplefilter("ignore", UserWarning)
             futures = client.map(job, jobs, pure=False)
         try:
-            for future in as_completed(futures):
-                yield future.result()
+            left = set(futures)
+            ready = as_completed(left, timeout=PATIENCE)
+            while left:
+                try:
+                    future = next(ready)
+                except TimeoutError:  # which says nothing yet: work may take long
+                    _refuse_without_workers(client, len(left))
+                    ready = as_completed(left, timeout=PATIENCE)
+                else:
+                    left.remove(future)
+                    yield future.result()
         except KilledWorker as error:
             raise SumwiseError(
                 f"several workers died at the same task ({error}), perhaps for lack of memory. Try "
@@ -90,6 +100,18 @@ def on(client: Any) -> Run:
             client.cancel(futures)
 
     return run
+
+
+def _refuse_without_workers(client: Any, waiting: int) -> None:
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError:
+        raise SumwiseError(
+            f"the Dask scheduler at {client.scheduler.address} has had no workers for {PATIENCE} s "
+            f"or more, and {count(waiting, 'piece')} of work waited for them. Start some (dask "
+            f"worker {client.scheduler.address}), and repeat the call; an embedding keeps its "
+            "finished parts."
+        ) from None
 
 
 @contextmanager

@@ -6,14 +6,17 @@ machine: 600 fits took 125 s on two threads and 6 s on one.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from threading import Lock
 from typing import Any
 
 _lock = Lock()
+_one_of_many: ContextVar[bool] = ContextVar("_one_of_many", default=False)
 _inside: list[Any] = []  # one entry per caller inside; the first holds the former limits
 
 
@@ -39,3 +42,23 @@ def one_thread() -> Iterator[None]:
             _inside.pop()
             if last is not None:
                 last.restore_original_limits()
+
+
+@contextmanager
+def one_of_many() -> Iterator[None]:
+    """Work in here is one piece of many that run at the same time, so it takes a single core."""
+    token = _one_of_many.set(True)
+    try:
+        with one_thread():
+            yield
+    finally:
+        _one_of_many.reset(token)
+
+
+def n_cores() -> int:
+    """How many threads the work that asks may use."""
+    if _one_of_many.get():
+        return 1
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))  # of all cores, those that this process may use
+    return os.cpu_count() or 1
