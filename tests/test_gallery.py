@@ -18,7 +18,7 @@ import pytest
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "gallery"
 STORIES = {path.stem.removeprefix("plot_"): path for path in sorted(FOLDER.glob("plot_*.py"))}
-QUICK = "last_year"
+QUICK = "million_rows"
 Globals = Mapping[str, Any]
 Claims = list[tuple[str, float]]  # a figure as the text has it, and the value that it stands for
 
