@@ -13,16 +13,21 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import anyio
 import anyio.to_thread
 
 from sumwise.errors import SumwiseError
+from sumwise.web.addresses import neighbourhood, share
+from sumwise.web.problems import Refused
 
 EVERY: Final = 0.5  # seconds between two readings
 HEARTBEAT: Final = 15.0  # seconds of silence after which a comment shows that the server is there
+MOST: Final = 1024  # streams at once
 RETRY: Final = 2000  # milliseconds after which a browser connects again
 
 _log = logging.getLogger("sumwise.web")
@@ -34,10 +39,31 @@ class Live:
     def __init__(self, changes: Callable[[], int], stopping: Callable[[], bool]) -> None:
         self._changes = changes
         self._stopping = stopping
+        self.most = MOST
+        self._open: Counter[str] = Counter()  # streams by address
         self._limiter = anyio.CapacityLimiter(1)  # its own thread, so that it waits for no request
         self._reading = asyncio.Lock()
         self._due = 0.0  # when the counter is read again
         self._last = ("", "")  # the last event: its name and its data
+
+    @contextmanager
+    def listening(self, host: str) -> Iterator[None]:
+        """A place for the stream of a page; refused if all places, or all of an address, are taken.
+
+        Args:
+            host: The address of the page.
+        """
+        near = neighbourhood(host)
+        if self._open.total() >= self.most or self._open[near] >= share(near, self.most):
+            words = "too many pages are open; close some, or read /api/study from time to time"
+            raise Refused(503, "busy", words)
+        self._open[near] += 1
+        try:
+            yield
+        finally:
+            self._open[near] -= 1
+            if not self._open[near]:
+                del self._open[near]
 
     async def events(self) -> AsyncIterator[str]:
         """The stream for one page, until it goes away or the server stops."""
