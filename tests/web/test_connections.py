@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import sumwise as sw
+from sumwise.web import addresses, connections
+from sumwise.web.server import listen, prepare
 from tests.builders import random_sets
 from tests.studies import LINEAR, small_study
 from tests.web.server import running
@@ -35,6 +39,16 @@ def said(connection):
     while part := connection.recv(65536):
         parts.append(part)
     return b"".join(parts)
+
+
+def until(connection, end):
+    """What comes until then."""
+    found = b""
+    while end not in found:
+        part = connection.recv(65536)
+        assert part, found
+        found += part
+    return found
 
 
 def answer(server, call, *more):
@@ -123,3 +137,144 @@ def test_downloads_that_are_cancelled_leave_nothing_behind(tmp_path, monkeypatch
 
 def folder_size(folder):
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+# --- deadlines and limits, shorter and smaller than they are --------------------------------------
+
+
+@contextmanager
+def short(path, monkeypatch, **limits):
+    """A server in this process, under other limits."""
+    for name, value in limits.items():
+        monkeypatch.setattr(connections, name, value)
+    token = "t" * 32
+    with sw.open_study(path) as study:
+        at = listen("127.0.0.1", None)
+        ready = prepare(study, at, token)
+        thread = threading.Thread(target=ready.run, args=([at.socket],))
+        thread.start()
+        try:
+            yield SimpleNamespace(host=at.host, port=at.port, token=token, ready=ready)
+        finally:
+            ready.should_exit = True
+            thread.join()
+
+
+def trickle(connection, text):
+    """Send byte by byte, so that it is never silent; until the other side has ended it."""
+    try:
+        for byte in text.encode() * 1000:
+            connection.sendall(bytes([byte]))
+            time.sleep(0.05)
+    except OSError:
+        return True
+    return False
+
+
+def test_heads_and_bodies_that_do_not_end_are_not_waited_for(path, monkeypatch):
+    with short(path, monkeypatch, HEAD=1.5, BODY=0.5) as server:
+        for begun in ("", "GET /", "GET /api/study HTTP/1.1\r\nHost: x\r\nA: "):
+            with connected(server, begun) as connection:
+                assert said(connection) == b""
+        for call in ("GET /api/study", "POST /api/questions"):
+            text = head(server, call, "Content-Length: 60000")
+            with connected(server, text) as connection:
+                assert b"201" not in said(connection)
+            with connected(server, text) as connection:
+                assert trickle(connection, "x")
+        with connected(server, "GET / HTTP/1.1\r\n") as connection:
+            assert trickle(connection, "a: b\r\n")
+        with connected(server) as connection:  # one that is used is not ended
+            for _ in range(5):
+                connection.sendall(head(server, "GET /api/study").encode())
+                assert until(connection, b"true}").startswith(b"HTTP/1.1 200 OK")
+                time.sleep(0.4)
+            connection.sendall(b"GET ")  # and waited for anew
+            assert said(connection) == b""
+
+
+def test_one_who_takes_nothing_is_not_waited_for(path, monkeypatch):
+    with short(path, monkeypatch, READER=0.3) as server:
+        for times in (1, 30):
+            with connected(server, head(server, "GET /static/vega.js") * times):
+                deadline = time.monotonic() + 60
+                while server.ready.server_state.connections and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                assert not server.ready.server_state.connections
+
+
+def test_the_one_that_has_kept_the_server_waiting_longest_makes_room(path, monkeypatch):
+    with short(path, monkeypatch, MOST=4) as server, ExitStack() as stack:
+        stream = stack.enter_context(connected(server, head(server, "GET /api/events")))
+        assert stream.recv(100).startswith(b"HTTP/1.1 200 OK")
+        silent = [stack.enter_context(connected(server)) for _ in range(2)]
+        while len(server.ready.server_state.connections) < 3:
+            time.sleep(0.01)
+        used = stack.enter_context(connected(server, head(server, "GET /api/study")))
+        assert used.recv(65536).startswith(b"HTTP/1.1 200 OK")
+        for each in silent:
+            assert answer(server, "GET /api/study").startswith(b"HTTP/1.1 200 OK")
+            assert each.recv(10) == b""
+            stack.enter_context(connected(server, "GET"))
+        assert answer(server, "GET /api/study").startswith(b"HTTP/1.1 200 OK")
+        with sw.open_study(path) as study:
+            study.tell(0, 1.0)
+        until(stream, b'{"changes": 2}')  # it is open, and was never in question
+
+
+def test_streams_have_half_of_the_places(path, monkeypatch):
+    with short(path, monkeypatch, MOST=8) as server, ExitStack() as stack:
+        for _ in range(3):  # places are given back
+            streams = [connected(server, head(server, "GET /api/events")) for _ in range(4)]
+            for each in streams:
+                assert each.recv(100).startswith(b"HTTP/1.1 200 OK")
+            refused = answer(server, "GET /api/events")
+            assert refused.startswith(b"HTTP/1.1 503")
+            assert b'"code":"busy"' in refused
+            assert answer(server, "GET /api/study").startswith(b"HTTP/1.1 200 OK")
+            for each in streams:
+                each.close()
+            while server.ready.server_state.connections:
+                time.sleep(0.01)
+        server.ready.config.app.state.served.live.most = 8
+        for _ in range(8):
+            each = stack.enter_context(connected(server, head(server, "GET /api/events")))
+            assert each.recv(100).startswith(b"HTTP/1.1 200 OK")
+        with connected(server) as connection:  # nobody can make room
+            assert said(connection) == connections.FULL
+
+
+def test_another_machine_has_a_share_of_the_places(path, monkeypatch):
+    monkeypatch.setattr(addresses, "is_loopback", lambda host: False)
+    with short(path, monkeypatch, MOST=16) as server, ExitStack() as stack:
+        server.ready.config.app.state.served.live.most = 16
+        for _ in range(4):
+            each = stack.enter_context(connected(server, head(server, "GET /api/events")))
+            assert each.recv(100).startswith(b"HTTP/1.1 200 OK")
+        with connected(server) as connection:
+            assert said(connection) == connections.FULL
+        where = (server.host, server.port)
+        with socket.create_connection(where, 30, source_address=("127.0.0.2", 0)) as other:
+            other.sendall(head(server, "GET /api/study", "Connection: close").encode())
+            assert said(other).startswith(b"HTTP/1.1 200 OK")
+        server.ready.config.app.state.served.live.most = 8
+        with socket.create_connection(where, 30, source_address=("127.0.0.3", 0)) as other:
+            for status in (b"200", b"200", b"503"):
+                ask = head(server, "GET /api/events").encode()
+                found = stack.enter_context(
+                    socket.create_connection(where, 30, source_address=("127.0.0.3", 0))
+                )
+                found.sendall(ask)
+                assert found.recv(100).startswith(b"HTTP/1.1 " + status)
+
+
+def test_a_failure_to_accept_is_logged_once_a_minute(monkeypatch, caplog):
+    complain, others = connections.Complaints(), []
+    loop = SimpleNamespace(default_exception_handler=others.append)
+    full = {"message": "socket.accept() out of system resource", "exception": OSError(24, "full")}
+    for _ in range(1000):
+        complain(loop, full)
+    assert len(caplog.records) == 1
+    assert "full" in caplog.text
+    complain(loop, {"message": "something else"})
+    assert others == [{"message": "something else"}]
