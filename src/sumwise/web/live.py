@@ -27,7 +27,8 @@ from sumwise.web.problems import Refused
 
 EVERY: Final = 0.5  # seconds between two readings
 HEARTBEAT: Final = 15.0  # seconds of silence after which a comment shows that the server is there
-TOGETHER: Final = 32  # pages that are told before other requests have a turn
+TOGETHER: Final = 32  # pages that are told at once
+REST: Final = 0.005  # seconds between, in which other requests and their threads have a turn
 MOST: Final = 1024  # streams at once
 RETRY: Final = 2000  # milliseconds after which a browser connects again
 
@@ -109,7 +110,7 @@ class Live:
                     if not each.done():
                         each.set_result(None)
                     if at % TOGETHER == TOGETHER - 1:
-                        await asyncio.sleep(0)
+                        await asyncio.sleep(REST)
             await asyncio.sleep(EVERY)
 
     def _read(self) -> tuple[str, str]:

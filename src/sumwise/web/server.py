@@ -64,7 +64,10 @@ def _bind(host: str, port: int) -> socket.socket:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, where = found[0][0], found[0][4]
     both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-    return socket.create_server(where, family=family, backlog=BACKLOG, dualstack_ipv6=both)
+    bound = socket.create_server(where, family=family, backlog=BACKLOG, dualstack_ipv6=both)
+    # asyncio does it for sockets that say that they are TCP only; a reply would wait 40 ms otherwise
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return bound
 
 
 def prepare(
