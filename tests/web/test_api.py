@@ -479,6 +479,22 @@ def test_absurd_totals_leave_everything_readable(web):
 # --- files ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("written", ["1_0", "+1", "1.0", "%201", "0x1", "\u0661", "1e0", "--1"])
+def test_only_digits_are_a_whole_number_in_an_address(web, study, written):
+    before = study.history()
+    for path in (f"sets/{written}", f"sets/{written}/code.svg"):
+        assert got(web.get(f"/api/{path}"), 422)["detail"].startswith("position: give a whole")
+    for path in ("answers/{}/retract", "claims/{}/renew", "claims/{}/release", "skips/{}/undo"):
+        got(web.post(f"/api/{path.format(written)}"), 422)
+    got(web.patch(f"/api/answers/{written}", json={"total": 1}), 422)
+    written = written.replace("+", "%2B")
+    for path in ("sets?page", "sets?size", "individuals?page", "next?n", "history?size"):
+        name = path.partition("?")[2]
+        refused = got(web.get(f"/api/{path}={written}"), 422)
+        assert refused["detail"].startswith(f"{name}: give a whole number, in digits")
+    assert study.history() == before
+
+
 def test_a_spreadsheet_runs_nothing_of_what_it_opens(tmp_path):
     ids = ["=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "-2+3", "\t=1", "\r=1", "-5", "+1e-3", "a=1"]
     sets = random_sets([1] * len(ids), np.random.default_rng(0), ids=ids)

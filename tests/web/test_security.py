@@ -152,6 +152,35 @@ def test_other_sites_are_not_told_that_they_may_ask(app):
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "anything"])
+def test_what_a_page_of_another_site_causes_is_refused(app, study, site):
+    """Reading needs no token here, and a download takes time and room on the disk."""
+    before, headers = study.history(), {"Sec-Fetch-Site": site}
+    for method, path in (("GET", "/api/individuals.csv"), ("GET", "/api"), *WRITES):
+        refused = client_of(app).request(method, path, headers=headers)
+        assert got(refused, 403)["code"] == "origin"
+    assert study.history() == before
+    assert client_of(app).get("/", headers=headers).status_code == 200  # a link to the page
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+def test_what_the_page_or_a_person_causes_is_fine(app, site):
+    got(client_of(app).get("/api/study", headers={"Sec-Fetch-Site": site}))
+    got(client_of(app).post("/api/questions", headers={"Sec-Fetch-Site": site}), 201)
+
+
+def test_no_request_waits_for_a_name_server(study, monkeypatch):
+    looked = []
+    monkeypatch.setattr("socket.getfqdn", lambda: looked.append(1) or "Lab.example")
+    app = create_app(study, host="0.0.0.0")
+    assert looked == [1]
+    for host, status in (("lab.example", 200), ("evil.example", 400), ("10.1.2.3", 200)):
+        got(client_of(app).get("/api/study", headers={"Host": host}), status)
+    assert looked == [1]
+    create_app(study, host="10.1.2.3")
+    assert looked == [1]
+
+
 # --- headers --------------------------------------------------------------------------------------
 
 
@@ -266,6 +295,45 @@ def test_a_client_that_leaves_before_its_body_has_come_asks_for_nothing(app, stu
     with pytest.raises(IndexError):  # no answer was sent
         straight(app, "POST", "/api/questions", receive)
     assert study.claims == ()
+
+
+@pytest.mark.parametrize("body", [b"", b'{"by": "ann"', b'{"by": "ann"}' + b" " * 8])
+@pytest.mark.parametrize("call", ["answers/1/retract", "questions", "claims", "skips"])
+def test_a_body_of_another_length_than_was_said_does_nothing(app, study, call, body):
+    async def receive():
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    before = study.history()
+    said = (b"content-type", b"application/json"), (b"content-length", b"20")
+    status, words = straight(app, "POST", f"/api/{call}", receive, said)
+    assert (status, b"cut_off" in words) == (400, True)
+    assert study.history() == before
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_body_asks_for_nothing(app, study):
+    parts = [{"type": "http.request", "body": b"{}", "more_body": True}]
+
+    async def receive():
+        return parts.pop() if parts else {"type": "http.disconnect"}
+
+    before = study.history()
+    with pytest.raises(IndexError):  # no answer was sent
+        straight(app, "POST", "/api/answers/1/retract", receive)
+    assert study.history() == before
+
+
+@pytest.mark.parametrize(
+    "body",
+    ['{"position": 2, "total": 1, "total": 9}', '{"position": 2, "position": 3, "total": 1}',
+     '{"position": 2, "t\\u006ftal": 1, "total": 1}',
+     '{"position": 2, "total": 1, "of": {"": 1, "": 1}}'],
+)  # fmt: skip
+def test_a_key_that_is_there_twice_is_refused(app, study, body):
+    headers = {"Content-Type": "application/json"}
+    refused = got(client_of(app).post("/api/answers", content=body, headers=headers), 400)
+    assert refused["code"] == "not_json"
+    assert "twice" in refused["detail"]
+    assert len(study.answers) == 1
 
 
 def test_a_websocket_is_closed_at_once(app):

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 
@@ -326,6 +326,13 @@ def check_output(path: Path, force: bool, endings: Sequence[str] = TABLES) -> No
         raise SettingError(f"{path} exists; name another file, or pass --force")
 
 
+def write_rows(table: Any, file: IO[bytes], suffix: str) -> None:
+    """Write an Arrow table into an open file, as Parquet or CSV."""
+    from pyarrow import csv, parquet
+
+    (parquet.write_table if suffix in PARQUET else csv.write_csv)(table, file)
+
+
 def write_table(
     table: Any, path: Path, force: bool = False, geometry: Geometry | None = None
 ) -> Path:
@@ -335,8 +342,6 @@ def write_table(
         geometry: Of each row; the file is GeoJSON or GeoParquet then.
     """
     import pyarrow
-    from pyarrow import csv as arrow
-    from pyarrow import parquet
 
     endings = TABLES if geometry is None else ENDINGS
     check_output(path, force, endings)
@@ -351,8 +356,7 @@ def write_table(
             if text is not None:
                 file.write(text)
                 return path
-            in_columns = path.suffix.lower() in PARQUET
-            (parquet.write_table if in_columns else arrow.write_csv)(table, file)
+            write_rows(table, file, path.suffix.lower())
     except OSError as error:
         check_output(path, force, endings)  # another process may have written it meanwhile
         raise SettingError(

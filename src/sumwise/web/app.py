@@ -24,7 +24,7 @@ from sumwise.web.ask_queue import AskQueue
 from sumwise.web.live import Live
 from sumwise.web.pages import PageQuery, Pages
 from sumwise.web.picture import PROPOSED, Pictures
-from sumwise.web.security import Guard, new_token
+from sumwise.web.security import Guard, names_of, new_token
 
 STATIC: Final = Path(__file__).parent / "static"
 DESCRIPTION: Final = """\
@@ -89,7 +89,7 @@ def create_app(
     for part in (api_study, pool, asking, answers):
         app.include_router(part.router)
     _add_pages(app)
-    app.add_middleware(Guard, token=app.state.token, host=host)
+    app.add_middleware(Guard, token=app.state.token, host=host, names=names_of(host))
     return app
 
 

@@ -4,7 +4,8 @@
     event: trouble      {"detail": "…"}     the database cannot be read; it is tried again
 
 The study's counter is read twice a second for all open pages together, and not at all while none is
-open. It is in the database, so changes by other processes are noticed as well.
+open. It is in the database, so changes by other processes are noticed as well. Pages are told a few
+at a time, so that a thousand of them hold up nobody else.
 """
 
 from __future__ import annotations
@@ -12,17 +13,23 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import anyio
 import anyio.to_thread
 
 from sumwise.errors import SumwiseError
+from sumwise.web.addresses import neighbourhood, share
+from sumwise.web.problems import Refused
 
 EVERY: Final = 0.5  # seconds between two readings
 HEARTBEAT: Final = 15.0  # seconds of silence after which a comment shows that the server is there
+TOGETHER: Final = 32  # pages that are told at once
+REST: Final = 0.005  # seconds between, in which other requests and their threads have a turn
+MOST: Final = 1024  # streams at once
 RETRY: Final = 2000  # milliseconds after which a browser connects again
 
 _log = logging.getLogger("sumwise.web")
@@ -34,32 +41,77 @@ class Live:
     def __init__(self, changes: Callable[[], int], stopping: Callable[[], bool]) -> None:
         self._changes = changes
         self._stopping = stopping
+        self.most = MOST
+        self._open: Counter[str] = Counter()  # streams by address
         self._limiter = anyio.CapacityLimiter(1)  # its own thread, so that it waits for no request
-        self._reading = asyncio.Lock()
-        self._due = 0.0  # when the counter is read again
         self._last = ("", "")  # the last event: its name and its data
+        self._streams = 0
+        self._waiting: set[asyncio.Future[None]] = set()  # streams that wait for another event
+        self._watcher: asyncio.Task[None] | None = None  # while there are streams
+
+    @contextmanager
+    def listening(self, host: str) -> Iterator[None]:
+        """A place for the stream of a page; refused if all places, or all of an address, are taken.
+
+        Args:
+            host: The address of the page.
+        """
+        near = neighbourhood(host)
+        if self._open.total() >= self.most or self._open[near] >= share(near, self.most):
+            words = "too many pages are open; close some, or read /api/study from time to time"
+            raise Refused(503, "busy", words)
+        self._open[near] += 1
+        try:
+            yield
+        finally:
+            self._open[near] -= 1
+            if not self._open[near]:
+                del self._open[near]
 
     async def events(self) -> AsyncIterator[str]:
         """The stream for one page, until it goes away or the server stops."""
         yield f"retry: {RETRY}\n\n"
-        sent, heard = ("", ""), time.monotonic()
-        while not self._stopping():
-            event = await self._latest()
-            if event != sent:
-                sent, heard = event, time.monotonic()
-                yield f"event: {event[0]}\ndata: {event[1]}\n\n"
-            elif time.monotonic() - heard > HEARTBEAT:
-                heard = time.monotonic()
-                yield ": still here\n\n"
-            await asyncio.sleep(self._due - time.monotonic())
+        if self._watcher is None or self._watcher.done():
+            self._last = ("", "")
+            self._watcher = asyncio.create_task(self._watch())
+        self._streams += 1
+        sent = ("", "")
+        try:
+            while not self._stopping():
+                if self._last != sent:
+                    sent = self._last
+                    yield f"event: {sent[0]}\ndata: {sent[1]}\n\n"
+                elif not await self._another():
+                    yield ": still here\n\n"
+        finally:
+            self._streams -= 1
 
-    async def _latest(self) -> tuple[str, str]:
-        """The event that all pages are told; the first page that asks when it is due reads it."""
-        async with self._reading:
-            if time.monotonic() >= self._due:
-                self._last = await anyio.to_thread.run_sync(self._read, limiter=self._limiter)
-                self._due = time.monotonic() + EVERY
-            return self._last
+    async def _another(self) -> bool:
+        """Wait for another event; whether it came before a comment is due."""
+        mine = asyncio.get_running_loop().create_future()
+        self._waiting.add(mine)
+        try:
+            async with asyncio.timeout(HEARTBEAT):
+                await mine
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting.discard(mine)
+        return True
+
+    async def _watch(self) -> None:
+        """Read the counter for all streams, and wake them, until there are none."""
+        while self._streams:
+            event = await anyio.to_thread.run_sync(self._read, limiter=self._limiter)
+            if event != self._last or self._stopping():
+                self._last = event
+                waiting, self._waiting = self._waiting, set()
+                for at, each in enumerate(waiting):
+                    if not each.done():
+                        each.set_result(None)
+                    if at % TOGETHER == TOGETHER - 1:
+                        await asyncio.sleep(REST)
+            await asyncio.sleep(EVERY)
 
     def _read(self) -> tuple[str, str]:
         try:

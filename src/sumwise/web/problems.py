@@ -56,7 +56,7 @@ def conflicts(codes: Mapping[type[SumwiseError], str]) -> Iterator[None]:
 MEANINGS: Final = {
     400: "The request is not valid HTTP or JSON, or is meant for another host.",
     401: "The token is missing or wrong.",
-    403: "The request comes from another site.",
+    403: "The request was caused by another site.",
     404: "There is no such set.",
     408: "The body did not come in time, and nothing was stored.",
     409: "It conflicts with the present state: `detail` says how, and what to do.",
@@ -64,8 +64,8 @@ MEANINGS: Final = {
     422: "A value cannot be used: `detail` says which, and what to give.",
     503: "The database is not available now, and nothing was stored.",
 }
-READING: Final = (400, 401, 413, 422, 503)  # of any request
-WRITING: Final = (*READING, 403, 408, 409)
+READING: Final = (400, 401, 403, 413, 422, 503)  # of any request
+WRITING: Final = (*READING, 408, 409)
 
 
 def documented(*statuses: int) -> Responses:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final, Literal, Self
 
 from fastapi import Path, Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import PydanticCustomError
 
 from sumwise.data.validate import LARGEST_TOTAL, LONGEST_TEXT
 
@@ -65,9 +67,18 @@ Sure = Annotated[
 
 # --- in addresses ---------------------------------------------------------------------------------
 
-Position = Annotated[int, Path(ge=0, le=FURTHEST, description="Number of the set, from 0.")]
-Page = Annotated[int, Query(ge=1, le=LAST_PAGE, description="Which page, from 1.")]
-Size = Annotated[int, Query(ge=1, le=MOST_ROWS, description="Rows on a page.")]
+
+def _digits(value: Any) -> Any:
+    """Python would take 1_0, +1 and 1.0 for whole numbers, too."""
+    if isinstance(value, str) and not re.fullmatch(r"-?[0-9]+", value):
+        raise PydanticCustomError("digits", "give a whole number, in digits")
+    return value
+
+
+DIGITS: Final = BeforeValidator(_digits)
+Position = Annotated[int, Path(ge=0, le=FURTHEST, description="Number of the set, from 0."), DIGITS]
+Page = Annotated[int, Query(ge=1, le=LAST_PAGE, description="Which page, from 1."), DIGITS]
+Size = Annotated[int, Query(ge=1, le=MOST_ROWS, description="Rows on a page."), DIGITS]
 Search = Annotated[
     str, Query(max_length=LONGEST_TEXT, description="A part of the set's id; upper or lower case.")
 ]

@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import hmac
 import ipaddress
+import json
 import logging
 import os
 import re
@@ -19,7 +20,7 @@ import secrets
 import socket
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
@@ -36,6 +37,7 @@ SLOWEST_BODY: Final = 30.0  # seconds
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+OURS: Final = frozenset({"same-origin", "none"})  # "none": typed by a person
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -59,12 +61,14 @@ class Guard:
     Args:
         token: What writes have to send, and reads as well if other machines can reach the server.
         host: The address that the server listens on.
+        names: Other names that lead there, from `names_of`.
     """
 
-    def __init__(self, app: ASGIApp, token: str, host: str) -> None:
+    def __init__(self, app: ASGIApp, token: str, host: str, names: frozenset[str]) -> None:
         self._app = app
         self._token = token
         self._host = host.lower()
+        self._names = names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -87,10 +91,17 @@ class Guard:
             self._check(scope["method"], scope["path"], headers)
             most = LARGEST_TABLE if scope["path"] == TABLES else LARGEST_BODY
             length = headers.get("content-length", "0")
+            if "transfer-encoding" in headers and "content-length" in headers:
+                raise Refused(400, "framing", "give either Content-Length or Transfer-Encoding")
             if not length.isascii() or not length.isdigit() or int(length[:20]) > most:
                 raise _too_large(most)
             if scope["method"] not in READING:
-                receive = _replay(await _body(scope, receive, most), receive)
+                body = await _body(scope, receive, most)
+                if "content-length" in headers and len(body) != int(length):
+                    words = "the body is not as long as its Content-Length; nothing was stored"
+                    raise Refused(400, "cut_off", words)
+                check_keys(body)
+                receive = _replay(body, receive)
             await self._app(scope, receive, guarded)
         except ClientDisconnect:
             return  # before the whole body was here, so nothing is done
@@ -98,8 +109,8 @@ class Guard:
             answer = problem(error.status, error.code, str(error))
             if error.status == 401:
                 answer.headers["WWW-Authenticate"] = "Bearer"
-            if error.status == 408:
-                answer.headers["Connection"] = "close"  # without waiting for the rest of the body
+            if error.status == 408 or error.code == "framing":
+                answer.headers["Connection"] = "close"  # where the next request begins is unclear
             await answer(scope, receive, guarded)
         except Exception:
             _log.exception("a request failed")
@@ -119,7 +130,10 @@ class Guard:
         origin = headers.get("origin", f"http://{hosts[0]}").lower()
         if writing and origin.partition("://")[2] != hosts[0].lower():
             raise Refused(403, "origin", "the request comes from another site")
-        closed = not is_loopback(self._host) and (path == "/api" or path.startswith("/api/"))
+        api = path == "/api" or path.startswith("/api/")
+        if api and headers.get("sec-fetch-site", "none") not in OURS:  # downloads cost work
+            raise Refused(403, "origin", "the request was caused by a page of another site")
+        closed = not is_loopback(self._host) and api
         if (writing or closed) and not self._has_token(headers):
             words = "send the token that sumwise serve printed: 'Authorization: Bearer TOKEN'"
             raise Refused(401, "token", f"the token is missing or wrong; {words}")
@@ -130,12 +144,22 @@ class Guard:
             return True
         if self._host not in EVERYWHERE:
             return False
-        return _is_address(name) or name in {socket.gethostname().lower(), socket.getfqdn().lower()}
+        return _is_address(name) or name in self._names
 
     def _has_token(self, headers: Headers) -> bool:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         same = hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._token.encode())
         return scheme.lower() == "bearer" and same
+
+
+def names_of(host: str) -> frozenset[str]:
+    """This machine's names, if the server listens on all its addresses.
+
+    To be asked for once, before the first request: a name server may take its time.
+    """
+    if host not in EVERYWHERE:
+        return frozenset()
+    return frozenset({socket.gethostname().lower(), socket.getfqdn().lower()})
 
 
 def is_loopback(host: str) -> bool:
@@ -189,6 +213,20 @@ async def _body(scope: Scope, receive: Receive, most: int) -> bytes:
         words = f"the body was not here after {SLOWEST_BODY:g} seconds; nothing was stored"
         raise Refused(408, "too_slow", words) from None
     return bytes(body)
+
+
+def check_keys(body: bytes) -> None:
+    """Refuse JSON in which an object has a key twice: programs differ in which one they take."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> None:
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise Refused(400, "not_json", f"the body has the key {key!r:.80} twice")
+            seen.add(key)
+
+    with suppress(ValueError, RecursionError):  # it is refused where it is read
+        json.loads(body, object_pairs_hook=unique)
 
 
 def _too_large(most: int) -> Refused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import os
@@ -16,6 +17,7 @@ from fastapi import FastAPI
 from sumwise.errors import SettingError
 from sumwise.study.study import Study
 from sumwise.web.app import create_app, warm_up
+from sumwise.web.connections import BACKLOG, Complaints, Connection, most_connections
 
 PORT: Final = 8765
 FURTHER: Final = 50  # ports to try for a free one
@@ -62,7 +64,10 @@ def _bind(host: str, port: int) -> socket.socket:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, where = found[0][0], found[0][4]
     both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-    return socket.create_server(where, family=family, backlog=128, dualstack_ipv6=both)
+    bound = socket.create_server(where, family=family, backlog=BACKLOG, dualstack_ipv6=both)
+    # asyncio does it for sockets that say that they are TCP only; a reply would wait 40 ms otherwise
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return bound
 
 
 def prepare(
@@ -76,18 +81,30 @@ def prepare(
         places=places,
         stopping=lambda: server.should_exit,
     )
+    most = most_connections()
+    app.state.served.live.most = most // 2  # the other half is for requests that end
     config = uvicorn.Config(
         app,
+        http=Connection,
+        loop="asyncio",
+        backlog=BACKLOG,
+        limit_concurrency=most + 1,
         log_config=None,  # uvicorn's own would close the log handlers of everything else here
-        log_level=logging.WARNING,
+        log_level=logging.ERROR,  # strangers cause warnings, as many as they like
         access_log=False,
         ws="none",
         lifespan="off",
         server_header=False,
         timeout_graceful_shutdown=PATIENCE,
     )
-    server = uvicorn.Server(config)
+    server = _Server(config)
     return server
+
+
+class _Server(uvicorn.Server):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(Complaints())
+        await super().startup(sockets)
 
 
 def run(server: uvicorn.Server, address: Address) -> None:

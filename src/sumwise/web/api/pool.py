@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import IO, Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import FileResponse
-from starlette.background import BackgroundTask
+from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from sumwise.data.individuals import read_changes
 from sumwise.data.pool_tables import Columns
-from sumwise.data.tables import write_table
+from sumwise.data.tables import write_rows
 from sumwise.errors import StorageError, SumwiseError
 from sumwise.outofcore import predict_parquet as streams
 from sumwise.outofcore.build import in_threads
@@ -147,38 +144,52 @@ def get_individuals(
 
 CSV: Final = "text/csv"
 PARQUET: Final = "application/vnd.apache.parquet"
+PART: Final = 256 * 1024  # bytes that are read at once
 
 
-class WholeFile(FileResponse):
-    """A file that is sent as a whole: each request makes its own, and parts of two do not fit."""
+class WholeFile(StreamingResponse):
+    """A file without a name, which is gone with its request, however that ends.
+
+    It is sent as a whole: each request makes its own, and parts of two do not fit.
+    """
+
+    def __init__(self, file: IO[bytes], name: str, media_type: str) -> None:
+        headers = {
+            "Content-Length": str(file.seek(0, os.SEEK_END)),
+            "Content-Disposition": f'attachment; filename="{name}"',
+            "Accept-Ranges": "none",
+        }
+        file.seek(0)
+        parts = iter(lambda: file.read(PART), b"")
+        super().__init__(parts, headers=headers, media_type=media_type)
+        self._file = file
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.headers["accept-ranges"] = "none"
-        headers = [pair for pair in scope["headers"] if pair[0] != b"range"]
-        await super().__call__({**scope, "headers": headers}, receive, send)
+        with self._file:
+            await super().__call__(scope, receive, send)
 
 
 def _file(media_type: str) -> dict[str, Any]:
     content = {media_type: {"schema": {"type": "string", "format": "binary"}}}
     described = {200: {"description": "A file.", "content": content}}
-    return {"response_class": WholeFile, "responses": described}
+    return {"response_class": StreamingResponse, "responses": described}
 
 
 @route(router, "GET /individuals.csv", None, 409, **_file(CSV))
 @computing
-def download_csv(here: Here) -> FileResponse:
+def download_csv(here: Here) -> WholeFile:
     """Predictions of all individuals, as CSV."""
     return _download(here.session, ".csv", CSV)
 
 
 @route(router, "GET /individuals.parquet", None, 409, **_file(PARQUET))
 @computing
-def download_parquet(here: Here) -> FileResponse:
+def download_parquet(here: Here) -> WholeFile:
     """Predictions of all individuals, as Parquet."""
     return _download(here.session, ".parquet", PARQUET)
 
 
-def _download(session: Session, suffix: str, media_type: str) -> FileResponse:
+def _download(session: Session, suffix: str, media_type: str) -> WholeFile:
     """The file that `sumwise predict -o` writes."""
     study, scan = session.study, session.study.scan
     if scan is None:
@@ -189,11 +200,14 @@ def _download(session: Session, suffix: str, media_type: str) -> FileResponse:
         escape_formulas if media_type == CSV else lambda table: table,
     )
 
-    def write(path: Path) -> None:
-        ends = study.about.ends
-        streams.predict(model, scan, str(path), LEVEL, in_threads, ends=ends, change=safe)
-
-    return _file_of(session, write, "individuals", suffix, media_type)
+    with tempfile.TemporaryDirectory(prefix="sumwise-") as folder:
+        path, ends = os.path.join(folder, f"individuals{suffix}"), study.about.ends
+        try:
+            streams.predict(model, scan, path, LEVEL, in_threads, ends=ends, change=safe)
+            file = open(path, "rb")  # noqa: SIM115 (the response closes it)
+        except OSError as error:
+            raise _no_room(error) from error
+    return _whole(session, file, "individuals", suffix, media_type)
 
 
 @route(router, "GET /plate.csv", None, **_file(CSV))
@@ -204,7 +218,7 @@ def download_plate(
         requests.Text | None,
         Query(description="Pools claimed under this name; empty for those without a name."),
     ] = None,
-) -> FileResponse:
+) -> WholeFile:
     """A plate layout of designed pools that are being measured, as CSV.
 
     A row for each member, in the order of asking: wells A1 to H12 are filled column by column, on
@@ -216,27 +230,28 @@ def download_plate(
     return _sent(here.session, table, "plate", ".csv", CSV)
 
 
-def _sent(session: Session, table: Any, what: str, suffix: str, media_type: str) -> FileResponse:
+def _sent(session: Session, table: Any, what: str, suffix: str, media_type: str) -> WholeFile:
     """A table as a file, which is complete before the first byte is sent."""
     if media_type == CSV:
         table = escape_formulas(table)
-    return _file_of(session, partial(write_table, table), what, suffix, media_type)
-
-
-def _file_of(
-    session: Session, write: Callable[[Path], Any], what: str, suffix: str, media_type: str
-) -> FileResponse:
-    folder = tempfile.TemporaryDirectory(prefix="sumwise-")
-    path = Path(folder.name) / f"{what}{suffix}"
+    file = tempfile.TemporaryFile(prefix="sumwise-")  # noqa: SIM115 (the response closes it)
     try:
-        write(path)
-    except BaseException:
-        folder.cleanup()
-        raise
+        write_rows(table, file, suffix)
+    except OSError as error:
+        file.close()
+        raise _no_room(error) from error
+    return _whole(session, file, what, suffix, media_type)
+
+
+def _whole(session: Session, file: IO[bytes], what: str, suffix: str, media_type: str) -> WholeFile:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", session.record.name)[:60].strip("-.") or "study"
     named = f"{name}{suffix}" if what == "individuals" else f"{name}-{what}{suffix}"
-    done = BackgroundTask(folder.cleanup)
-    return WholeFile(path, media_type=media_type, filename=named, background=done)
+    return WholeFile(file, named, media_type)
+
+
+def _no_room(error: OSError) -> StorageError:
+    reason = error.strerror or error
+    return StorageError(f"the file cannot be written ({reason}); make room on the disk")
 
 
 # what spreadsheets take for a formula; numbers are not

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from sumwise import __version__
 from sumwise.learning.status import Status
@@ -14,8 +15,9 @@ from sumwise.study.storage.records import Snapshot
 from sumwise.util.text import shown
 from sumwise.web import responses
 from sumwise.web.api import Here, computing, route
+from sumwise.web.live import Live
 from sumwise.web.pages import PageQuery
-from sumwise.web.requests import MOST_ASKED, Page, Size
+from sumwise.web.requests import DIGITS, MOST_ASKED, Page, Size
 from sumwise.web.session import LEVEL, Row, Session
 
 router = APIRouter(tags=["study"])
@@ -100,7 +102,7 @@ def get_status(here: Here) -> Any:
 @route(router, "GET /next", responses.Next, 409)
 @computing
 def get_next(
-    here: Here, n: Annotated[int, Query(ge=0, le=MOST_ASKED, description="How many.")] = 5
+    here: Here, n: Annotated[int, Query(ge=0, le=MOST_ASKED, description="How many."), DIGITS] = 5
 ) -> Any:
     """What would be asked next, and what is being measured.
 
@@ -147,6 +149,18 @@ def get_picture(
     return here.pictures.get(kind)
 
 
+class Stream(StreamingResponse):
+    """The events of one page, which has a place among all of them for as long."""
+
+    def __init__(self, live: Live) -> None:
+        super().__init__(live.events(), media_type="text/event-stream")
+        self._live = live
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._live.listening((scope.get("client") or ("",))[0]):
+            await super().__call__(scope, receive, send)
+
+
 @route(
     router,
     "GET /events",
@@ -162,4 +176,4 @@ def get_picture(
 )
 async def get_events(here: Here) -> StreamingResponse:
     """Changes as they happen, as server-sent events."""
-    return StreamingResponse(here.live.events(), media_type="text/event-stream")
+    return Stream(here.live)
