@@ -66,7 +66,12 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def prepare(
-    study: Study, address: Address, token: str, places: tuple[str, str] | None = None
+    study: Study,
+    address: Address,
+    token: str,
+    places: tuple[str, str] | None = None,
+    *,
+    require_token_for_reading: bool = False,
 ) -> uvicorn.Server:
     """A server that only has to be run; settings that are wrong are refused here."""
     app = create_app(
@@ -75,6 +80,7 @@ def prepare(
         host=address.host,
         places=places,
         stopping=lambda: server.should_exit,
+        require_token_for_reading=require_token_for_reading,
     )
     config = uvicorn.Config(
         app,
