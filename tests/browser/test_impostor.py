@@ -1,4 +1,4 @@
-"""Another program on the port of a server that has stopped: it learns nothing that is of any use."""
+"""Another program on the port of a server that has stopped learns nothing of any use."""
 
 from __future__ import annotations
 
