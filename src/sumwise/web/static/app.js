@@ -204,9 +204,11 @@ function renderBanner() {
 
 function bannerKind() {
   if (!state.online) return "offline";
+  if (state.refused === "impostor") return "impostor";
   if (writable() && state.study) return "";
   if (!token()) return state.study ? "readonly" : "locked";
-  return { token: "refused", impostor: "impostor", "": state.study ? "reader" : "" }[state.refused];
+  if (state.refused) return "refused";
+  return state.study ? "reader" : "";
 }
 
 const TOKEN_WORDS = {

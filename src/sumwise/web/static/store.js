@@ -72,7 +72,7 @@ export const thing = () => (alone() ? "pool" : "set");
 /** What is at a position. */
 export const kindOf = (position) => (isPool(position) ? "pool" : alone() ? "individual" : "set");
 
-export const writable = () => Boolean(token()) && !state.refused && state.study?.writable !== false;
+export const writable = () => Boolean(token()) && state.refused !== "token" && state.study?.writable !== false;
 export const shortcuts = () => read("shortcuts") !== "off";
 
 export async function setToken(text) {
