@@ -150,8 +150,11 @@ def test_who_has_a_token_of_their_own_writes_under_that_name(server, visit, pers
     page.locator("#who").click()
     expect(page.get_by_text("This page's token is for carol")).to_be_visible()
     page.keyboard.press("Escape")
-    page.get_by_role("button", name="Ask for me").click()
+    with page.expect_request(lambda request: request.method == "POST") as asking:
+        page.get_by_role("button", name="Ask for me").click()
     expect(page.get_by_role("region", name="Yours").locator(".card")).to_have_count(1)
+    nonce = asking.value.headers["authorization"].split(":")[2]  # the server has proved itself
+    assert len([url for url in page.watch.requests if url.endswith(f"&nonce={nonce}")]) == 1
     with sw.open_study(server.place.path) as study:
         assert [claim.by for claim in study.claims] == ["carol"]
 

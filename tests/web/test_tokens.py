@@ -205,6 +205,12 @@ def test_a_token_taken_back_is_refused_at_once(app, study):
     got(bearer(app, other).post("/api/questions"), 201)
 
 
+def test_a_token_needs_more_than_the_id_of_another(app, monkeypatch):
+    monkeypatch.setattr(tokens.Holder, "id", "0" * 16)
+    got(bearer(app, "another token altogether").post("/api/questions"), 401)
+    got(client_of(app).post("/api/questions"), 201)
+
+
 def test_a_token_expires(app, study, monkeypatch):
     token = add(study, days=2)
     got(bearer(app, token).post("/api/questions"), 201)
@@ -244,6 +250,7 @@ def test_a_token_of_a_person_is_not_stored(study, state):
 )
 def test_a_damaged_file_lets_no_one_in_and_says_so(app, study, state, content):
     token = add(study)
+    got(bearer(app, token).get("/api/study"))  # and it has been read
     (file,) = state.iterdir()
     file.write_text(content)
     got(bearer(app, token).post("/api/questions"), 401)

@@ -20,8 +20,8 @@ from sumwise.errors import StorageError, needs_extra
 
 WARNING: Final = (
     "Other machines can reach this address. Traffic is not encrypted, the token gives read and "
-    "write access, and the names that people enter are not verified. Use it only in a network you "
-    "trust."
+    "write access, and names are verified only for people with tokens of their own. Use it only in "
+    "a network you trust."
 )
 LINGER: Final = 60.0  # seconds that a browser has to start
 REDIRECT: Final = """\
