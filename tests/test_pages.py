@@ -72,8 +72,9 @@ def sources() -> tuple[str, ...]:
 
 @cache
 def messages() -> tuple[str, ...]:
-    """Every text in the code, with … in place of values; a docstring is one, too."""
-    texts = []
+    """Every text in the code, with … in place of values; a docstring is one, too. Scripts of the
+    page are taken as they are."""
+    texts = [file.read_text("utf-8") for file in SOURCE.glob("web/static/*.js")]
     for source in sources():
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.JoinedStr):

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import sumwise as sw
+from sumwise.web import tokens
 from tests.browser import HOW, PATIENCE
 from tests.browser.places import Place, schools
 from tests.browser.servers import Process, Thread
@@ -68,13 +69,33 @@ def axe() -> str:
 # --- the server -----------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def state(monkeypatch, tmp_path):
+    """Tokens of people are kept for this test alone."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
 @pytest.fixture
-def serve():
+def person():
+    """Make a token for a person, or take it back."""
+
+    def change(server, name: str, *, writes: bool = True, revoke: bool = False) -> str:
+        with sw.open_study(server.place.path) as study:
+            where = study.location
+        if revoke:
+            return tokens.revoke(where, name)[0].id
+        return tokens.add_person(where, name, writes=writes)[0]
+
+    return change
+
+
+@pytest.fixture
+def serve(state):
     """Start a server for a place; all are stopped afterwards."""
     started = []
 
-    def start(place: Place, host: str = "127.0.0.1") -> Thread:
-        started.append(Thread(place, host).start())
+    def start(place: Place, host: str = "127.0.0.1", closed: bool = False) -> Thread:
+        started.append(Thread(place, host, closed).start())
         return started[-1]
 
     yield start

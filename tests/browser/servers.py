@@ -30,6 +30,7 @@ class Thread:
 
     place: Place
     host: str = "127.0.0.1"
+    closed: bool = False  # to those without a token
     url: str = ""
     address: str = ""  # with the token
     stop: Any = None
@@ -40,7 +41,7 @@ class Thread:
             port = probe.getsockname()[1]
         listening = web_server.listen(self.host, port)
         study = sw.open_study(self.place.path)
-        ready = web_server.prepare(study, listening, TOKEN)
+        ready = web_server.prepare(study, listening, TOKEN, require_token_for_reading=self.closed)
         work = threading.Thread(target=ready.run, args=([listening.socket],), daemon=True)
         work.start()
         self.url, self.address = f"http://127.0.0.1:{port}", listening.url(TOKEN)

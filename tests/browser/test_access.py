@@ -100,7 +100,7 @@ def test_without_a_token_one_can_look_and_paste_it(server, visit):
 def test_a_server_for_others_shows_nothing_without_a_token(serve, visit, shot, tmp_path):
     server = serve(schools(tmp_path / "schools.db", answers=5), host="0.0.0.0")
     page = visit(server, token=False)
-    expect(page.get_by_text("to those who have its token")).to_be_visible()
+    expect(page.get_by_text("You need a token to see this study.")).to_be_visible()
     shot(page, "locked")
     page.get_by_label("Token").fill("wrong")
     page.get_by_role("button", name="Use this token").click()
@@ -119,16 +119,60 @@ def test_a_server_for_others_shows_nothing_without_a_token(serve, visit, shot, t
     expect(page.locator("#notices")).to_contain_text(f"bob claimed {name}.")
 
 
-def test_a_wrong_token_is_noticed_at_the_first_write_and_nothing_typed_is_lost(server, visit):
+def test_a_wrong_token_is_noticed_at_once(server, visit):
     page = visit(server, token=False)
     page.goto(f"{server.url}/#token=wrong")
     expect(page).to_have_url(f"{server.url}/#/next")
+    expect(page.get_by_text("does not accept this page's token")).to_be_visible()
+    expect(page.locator(".part.proposed .card").first).to_be_visible()  # anyone may look
+
+
+def test_a_token_that_is_taken_back_is_noticed_and_nothing_typed_is_lost(server, visit, person):
+    page = visit(server, token=False)
+    page.goto(f"{server.url}/#token={person(server, 'carol')}")
+    page.locator("main[data-up-to]").wait_for()
     card = page.locator(".part.proposed .card").first
     card.get_by_role("button", name="Answer").click()
     card.get_by_label("Measured total").fill("123")
+    person(server, "carol", revoke=True)
     card.get_by_role("button", name="Save answer").click()
     expect(page.get_by_text("does not accept this page's token")).to_be_visible()
     page.get_by_label("Token").fill(server.address.partition("#token=")[2])
     page.get_by_role("button", name="Use this token").click()
     expect(page.locator("#banner")).to_be_hidden()
     expect(card.get_by_label("Measured total")).to_have_value("123")
+
+
+def test_who_has_a_token_of_their_own_writes_under_that_name(server, visit, person):
+    page = visit(server, who="mallory", token=False)
+    page.goto(f"{server.url}/#token={person(server, 'carol')}")
+    expect(page.locator("#who")).to_have_text("You are carol")
+    page.locator("#who").click()
+    expect(page.get_by_text("This page's token is for carol")).to_be_visible()
+    page.keyboard.press("Escape")
+    with page.expect_request(lambda request: request.method == "POST") as asking:
+        page.get_by_role("button", name="Ask for me").click()
+    expect(page.get_by_role("region", name="Yours").locator(".card")).to_have_count(1)
+    nonce = asking.value.headers["authorization"].split(":")[2]  # the server has proved itself
+    assert len([url for url in page.watch.requests if url.endswith(f"&nonce={nonce}")]) == 1
+    with sw.open_study(server.place.path) as study:
+        assert [claim.by for claim in study.claims] == ["carol"]
+
+
+def test_a_token_for_reading_shows_everything_and_writes_nothing(serve, visit, person, place):
+    server = serve(place, closed=True)
+    page = visit(server, token=False)
+    expect(page.get_by_text("You need a token to see this study.")).to_be_visible()
+    page.goto(f"{server.url}/#token={person(server, 'carol', writes=False)}")
+    expect(page.get_by_text("this page's token is for reading only")).to_be_visible()
+    page.locator(".part.proposed .card").first.wait_for()
+    expect(page.get_by_role("button", name="Ask for me")).to_have_count(0)
+    go(page, "individuals")
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download CSV").click()
+    assert waiting.value.path().stat().st_size > 1000
+    go(page, "progress")
+    page.locator("main[data-up-to]").wait_for()
+    with sw.open_study(place.path) as study:  # and changes arrive
+        name = study.ask(by="bob").set_id
+    expect(page.locator("#notices")).to_contain_text(f"bob claimed {name}.")

@@ -9,11 +9,14 @@ import os
 import signal
 import socket
 import sqlite3
+import stat
 import subprocess
 import sys
 import threading
 import time
 import webbrowser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
@@ -27,6 +30,7 @@ from sumwise.web import server as web_server
 from tests.builders import random_sets
 from tests.marks import slow
 from tests.studies import SETS, small_study
+from tests.web.apps import client_of
 from tests.web.crowd import Connection, work
 from tests.web.server import running
 
@@ -220,16 +224,83 @@ def test_others_are_warned_of(path, quick):
 
 
 def test_a_browser_is_opened_where_there_are_windows(path, quick):
-    result = run(path, DISPLAY=":0")
+    run(path, DISPLAY=":0")
     _opened()
-    assert quick == [result.stdout.strip()]
-    assert "/#token=" in quick[0]
+    (address,) = quick
+    assert address.startswith("file:///")
     quick.clear()
     run(path, "--no-browser", DISPLAY=":0")
     if sys.platform == "linux":
         run(path, DISPLAY="", WAYLAND_DISPLAY="")
     _opened()
     assert quick == []
+
+
+def test_the_browser_is_given_a_file_for_this_user_alone_which_leads_to_the_page(
+    path, quick, monkeypatch
+):
+    seen = []
+
+    def look(ready, address):
+        _opened()
+        (file,) = (Path(unquote(urlsplit(each).path)) for each in quick)
+        seen.append((file, stat.S_IMODE(file.stat().st_mode), file.read_text()))
+
+    monkeypatch.setattr(web_server, "run", look)
+    link = run(path, DISPLAY=":0").stdout.strip()
+    ((file, mode, text),) = seen
+    assert mode == 0o600
+    assert f'content="0; url={link}"' in text
+    assert not file.exists()  # the server has ended
+
+
+def test_files_of_servers_that_were_killed_are_removed(path, quick, tmp_path):
+    folder = tmp_path / "state" / "sumwise"
+    folder.mkdir(parents=True)
+    old, new = folder / "open-1.html", folder / "open-2.html"
+    for file in (old, new):
+        file.touch()
+    os.utime(old, (1, 1))
+    run(path, DISPLAY=":0")
+    _opened()
+    assert not old.exists()
+    assert new.exists()  # of a server that starts now
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are listed in /proc")
+def test_no_argument_of_any_program_shows_the_token(path, tmp_path):
+    """A browser that looks at the list of processes while it is being started."""
+    browser, found = tmp_path / "browser", tmp_path / "found"
+    browser.write_text(f'#!/bin/sh\ncat /proc/[0-9]*/cmdline > "{found}.new"\n'
+                       f'mv "{found}.new" "{found}"\n')  # fmt: skip
+    browser.chmod(0o755)
+    command = [sys.executable, "-m", "sumwise", "serve", path]
+    state = str(tmp_path / "state")
+    env = {**os.environ, "BROWSER": f"{browser} %s", "DISPLAY": ":0", "XDG_STATE_HOME": state}
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        token = process.stdout.readline().strip().partition(b"#token=")[2]
+        for _ in range(600):
+            if found.exists():
+                break
+            time.sleep(0.05)
+        arguments = found.read_bytes()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert b"open-" in arguments  # it saw itself
+    assert len(token) >= 43
+    assert token not in arguments
+    assert list((tmp_path / "state" / "sumwise").glob("open-*")) == []
+
+
+def test_reading_can_be_made_to_need_the_token(path, quick, monkeypatch):
+    made = []
+    monkeypatch.setattr(web_server, "run", lambda ready, address: made.append(ready.config.app))
+    run(path, "--no-browser")
+    run(path, "--no-browser", "--require-token-for-reading")
+    seen = [client_of(app, token=False).get("/api/study").status_code for app in made]
+    assert seen == [200, 401]
 
 
 def _opened():

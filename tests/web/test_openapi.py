@@ -28,8 +28,8 @@ IDS = [
 OPERATIONS = (
     "amend", "ask", "changePool", "claim", "downloadCsv", "downloadParquet", "downloadPlate",
     "getAnswers", "getChart", "getCode", "getEvents", "getHistory", "getIndividuals", "getNext",
-    "getPicture", "getSet", "getSets", "getSkips", "getStatus", "getStudy", "release", "renew",
-    "retract", "skip", "tell", "unskip",
+    "getPicture", "getProof", "getSet", "getSets", "getSkips", "getStatus", "getStudy", "release",
+    "renew", "retract", "skip", "tell", "unskip",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pytest
 
 import sumwise as sw
-from sumwise.web import create_app, security
+from sumwise.web import create_app, security, tokens
 from sumwise.web.security import LARGEST_BODY, POLICY
 from tests.studies import SETS
 from tests.web.apps import BASE, client_of, got
@@ -378,9 +378,9 @@ def state(tmp_path, monkeypatch):
 
 
 def test_a_token_is_kept_for_each_database_and_for_its_owner_alone(state):
-    first = security.kept_token("'a.db'")
-    assert security.kept_token("'a.db'") == first
-    assert security.kept_token("'b.db'") != first
+    first = tokens.kept_token("'a.db'")
+    assert tokens.kept_token("'a.db'") == first
+    assert tokens.kept_token("'b.db'") != first
     assert len(first) >= 43
     files = list(state.iterdir())
     assert len(files) == 2
@@ -390,33 +390,33 @@ def test_a_token_is_kept_for_each_database_and_for_its_owner_alone(state):
 
 
 def test_a_new_token_takes_the_place_of_the_old(state):
-    first = security.kept_token("'a.db'")
-    second = security.kept_token("'a.db'", anew=True)
+    first = tokens.kept_token("'a.db'")
+    second = tokens.kept_token("'a.db'", anew=True)
     assert second != first
-    assert security.kept_token("'a.db'") == second
+    assert tokens.kept_token("'a.db'") == second
     assert len(list(state.iterdir())) == 1
 
 
 @pytest.mark.parametrize("content", ["", "short", "x" * 20, "a b" * 20, "ü" * 40, "../" * 20])
 def test_a_damaged_token_is_replaced(state, content):
-    first = security.kept_token("'a.db'")
+    first = tokens.kept_token("'a.db'")
     (file,) = state.iterdir()
     file.write_text(content)
-    second = security.kept_token("'a.db'")
+    second = tokens.kept_token("'a.db'")
     assert second not in (first, content)
-    assert security.kept_token("'a.db'") == second
+    assert tokens.kept_token("'a.db'") == second
 
 
 def test_a_token_that_others_could_read_is_replaced(state):
-    first = security.kept_token("'a.db'")
+    first = tokens.kept_token("'a.db'")
     (file,) = state.iterdir()
     file.chmod(0o644)
-    assert security.kept_token("'a.db'") != first
+    assert tokens.kept_token("'a.db'") != first
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_a_link_in_place_of_a_token_is_not_followed(state, tmp_path):
-    security.kept_token("'a.db'")
+    tokens.kept_token("'a.db'")
     (file,) = state.iterdir()
     other = tmp_path / "other"
     other.write_text("A" * 43)
@@ -424,13 +424,13 @@ def test_a_link_in_place_of_a_token_is_not_followed(state, tmp_path):
     file.unlink()
     file.symlink_to(other)
     with pytest.raises(sw.StorageError, match="cannot be kept"):
-        security.kept_token("'a.db'")
-    security.kept_token("'a.db'", anew=True)
+        tokens.kept_token("'a.db'")
+    tokens.kept_token("'a.db'", anew=True)
     assert other.read_text() == "A" * 43
 
 
 def test_two_servers_that_start_together_have_one_token(state):
-    script = "from sumwise.web.security import kept_token; print(kept_token('a'))"
+    script = "from sumwise.web.tokens import kept_token; print(kept_token('a'))"
     command = [sys.executable, "-c", script]
     starts = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     assert len({process.communicate(timeout=120)[0] for process in starts}) == 1
@@ -439,16 +439,16 @@ def test_two_servers_that_start_together_have_one_token(state):
 def test_where_tokens_are_kept(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", "relative/folder")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert security.folder() == tmp_path / ".local" / "state" / "sumwise"
+    assert tokens.folder() == tmp_path / ".local" / "state" / "sumwise"
     monkeypatch.delenv("XDG_STATE_HOME")
-    assert security.folder() == tmp_path / ".local" / "state" / "sumwise"
+    assert tokens.folder() == tmp_path / ".local" / "state" / "sumwise"
 
 
 def test_a_folder_that_cannot_be_written_is_said(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     with pytest.raises(sw.StorageError, match="set XDG_STATE_HOME"):
-        security.kept_token("a")
+        tokens.kept_token("a")
 
 
 def test_loopback_addresses_are_known():

@@ -24,7 +24,8 @@ from sumwise.web.ask_queue import AskQueue
 from sumwise.web.live import Live
 from sumwise.web.pages import PageQuery, Pages
 from sumwise.web.picture import PROPOSED, Pictures
-from sumwise.web.security import Guard, names_of, new_token
+from sumwise.web.security import Guard, names_of
+from sumwise.web.tokens import Tokens, new_token, people_file
 
 STATIC: Final = Path(__file__).parent / "static"
 DESCRIPTION: Final = """\
@@ -33,8 +34,9 @@ Ask which set to measure next, tell its total, look at what is predicted. A set 
 answers.
 
 Every write takes the token that `sumwise serve` prints, as `Authorization: Bearer …`; so does
-every read if the server can be reached from other machines. `by` is a label that is stored with
-each change, not a login: everyone who has the token may write any name.
+every read if the server can be reached from other machines or was told so. `by` is a label that is
+stored with each change, not a login: everyone who has the server's token may write any name. Who
+has a token of their own writes under their own name.
 """
 
 
@@ -46,17 +48,21 @@ def create_app(
     host: str = "127.0.0.1",
     places: tuple[str, str] | None = None,
     stopping: Callable[[], bool] = lambda: False,
+    require_token_for_reading: bool = False,
 ) -> FastAPI:
-    """The labelling page of a study, as an ASGI application.
+    """The labelling page of a study, as an ASGI application, to run in one process.
 
     Args:
         study: A `Study`, the path of an SQLite file, or `postgresql://user@host/database`.
         name: The name of the study, if the database holds several.
-        token: The token that writes need; if left out, a new one, which is `app.state.token`.
+        token: The token that writes need; if left out, a new one, which is `app.state.token`. It
+            should be random: pages compute with it, and what is short can be guessed from that.
+            Tokens of `sumwise token add` are accepted as well.
         host: The address that the server listens on. If that is not this machine alone, reading
             needs the token too.
         places: Two inputs that are longitude and latitude, for a map.
         stopping: Whether the server is about to stop: then the streams of open pages end.
+        require_token_for_reading: Also if only this machine can reach the server.
     """
     if token is not None and len(token) < 16:
         raise SettingError("the token is too short; leave it out, and sumwise makes one")
@@ -75,6 +81,7 @@ def create_app(
         exception_handlers=problems.HANDLERS,
     )
     app.state.token = new_token() if token is None else token
+    app.state.tokens = Tokens(app.state.token, people_file(study.location))
     live = Live(lambda: study.state.changes(), stopping)
     app.state.served = _served(study, places, live)
     serving = threading.Lock()
@@ -89,7 +96,8 @@ def create_app(
     for part in (api_study, pool, asking, answers):
         app.include_router(part.router)
     _add_pages(app)
-    app.add_middleware(Guard, token=app.state.token, host=host, names=names_of(host))
+    names, closed = names_of(host), require_token_for_reading
+    app.add_middleware(Guard, tokens=app.state.tokens, host=host, names=names, closed=closed)
     return app
 
 

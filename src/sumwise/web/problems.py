@@ -56,7 +56,7 @@ def conflicts(codes: Mapping[type[SumwiseError], str]) -> Iterator[None]:
 MEANINGS: Final = {
     400: "The request is not valid HTTP or JSON, or is meant for another host.",
     401: "The token is missing or wrong.",
-    403: "The request was caused by another site.",
+    403: "The request was caused by another site, or the token does not allow this.",
     404: "There is no such set.",
     408: "The body did not come in time, and nothing was stored.",
     409: "It conflicts with the present state: `detail` says how, and what to do.",

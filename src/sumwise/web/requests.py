@@ -11,6 +11,8 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from sumwise.data.validate import LARGEST_TOTAL, LONGEST_TEXT
+from sumwise.web.problems import Refused
+from sumwise.web.tokens import HOLDER
 
 MOST_ROWS: Final = 200  # on a page
 MOST_ASKED: Final = 50  # questions at once
@@ -34,7 +36,11 @@ Place = Annotated[int, Field(ge=0, le=FURTHEST, strict=True), WHOLE]
 
 By = Annotated[
     Text | None,
-    Field(description="Your name, stored with this. A label, not a login.", examples=["ann"]),
+    Field(
+        description="Your name, stored with this. A label, not a login; but if the token is that "
+        "of a person, their name is stored, and another is refused.",
+        examples=["ann"],
+    ),
 ]
 Note = Annotated[Text | None, Field(description="A note for people, stored with this action.")]
 Noise = Annotated[
@@ -97,6 +103,17 @@ class Signed(Body):
     """Who does this."""
 
     by: By = None
+
+    @model_validator(mode="after")
+    def of_the_token(self) -> Self:
+        """The name is that of the token, if it is a person's."""
+        holder = HOLDER.get()
+        if holder is not None and holder.name is not None:
+            if self.by not in (None, "", holder.name):
+                words = f"this token is for {holder.name}; leave `by` out, or give that name"
+                raise Refused(403, "name", words)
+            self.by = holder.name
+        return self
 
 
 class Remark(Signed):

@@ -338,7 +338,15 @@ class Study(Counts):
     version: str
     map: bool = Field(description="Whether sets or individuals have shapes or coordinates.")
     places: Places | None
-    writable: bool
+    writable: bool = Field(description="Whether the token of this request allows to write.")
+    you: str | None = Field(description="Whose token this is, if it is that of a person.")
+
+
+class Proof(BaseModel):
+    """That the server has a token, without saying it."""
+
+    run: str = Field(description="New whenever the server starts.")
+    proof: str = Field(description="HMAC-SHA-256 of the run and the nonce.")
 
 
 class Suspect(SetName):

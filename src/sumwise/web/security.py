@@ -3,36 +3,31 @@
 The page is for one machine, or for people who were given a token. Other websites in the same
 browser must not reach it: a foreign name that resolves to this machine (DNS rebinding) is refused
 by its Host, a form or script of another site by its Origin and for lack of the token, and the
-content security policy lets pages run our own scripts only.
+content security policy lets pages run our own scripts only. Programs send a token, and our page
+signs each request instead (ADR 24).
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import ipaddress
 import json
 import logging
-import os
 import re
-import secrets
 import socket
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sumwise.errors import StorageError
-from sumwise.util.files import atomic_write
 from sumwise.web.problems import Refused, problem
+from sumwise.web.tokens import HOLDER, SCHEME, Holder, Signature, Tokens
 
 LARGEST_BODY: Final = 64 * 1024
 LARGEST_TABLE: Final = 4 * 1024 * 1024  # of the one request that brings a table
 TABLES: Final = "/api/pool"
+PROOF: Final = "/api/proof"  # open to all, since a page asks it before it says anything
 SLOWEST_BODY: Final = 30.0  # seconds
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
@@ -51,7 +46,6 @@ HEADERS: Final = {
 }
 
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(:\d*)?", re.ASCII)
-_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{32,}")
 _log = logging.getLogger("sumwise.web")
 
 
@@ -59,16 +53,25 @@ class Guard:
     """Middleware that checks requests, limits their bodies, and adds headers to all responses.
 
     Args:
-        token: What writes have to send, and reads as well if other machines can reach the server.
+        tokens: What writes need.
         host: The address that the server listens on.
         names: Other names that lead there, from `names_of`.
+        closed: Whether reads need a token too; so they do if other machines can reach the server.
     """
 
-    def __init__(self, app: ASGIApp, token: str, host: str, names: frozenset[str]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        tokens: Tokens,
+        host: str,
+        names: frozenset[str],
+        closed: bool = False,
+    ) -> None:
         self._app = app
-        self._token = token
+        self._tokens = tokens
         self._host = host.lower()
         self._names = names
+        self._closed = closed or not is_loopback(self._host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -88,7 +91,7 @@ class Guard:
 
         headers = Headers(scope=scope)
         try:
-            self._check(scope["method"], scope["path"], headers)
+            signature = self._check(scope, headers)
             most = LARGEST_TABLE if scope["path"] == TABLES else LARGEST_BODY
             length = headers.get("content-length", "0")
             if "transfer-encoding" in headers and "content-length" in headers:
@@ -101,6 +104,8 @@ class Guard:
                     words = "the body is not as long as its Content-Length; nothing was stored"
                     raise Refused(400, "cut_off", words)
                 check_keys(body)
+                if signature is not None and not signature.covers(body):
+                    raise Refused(401, "token", "the signature is that of another body")
                 receive = _replay(body, receive)
             await self._app(scope, receive, guarded)
         except ClientDisconnect:
@@ -119,24 +124,49 @@ class Guard:
             words = "something went wrong here; the server's log says what. Nothing was stored."
             await problem(500, "internal", words)(scope, receive, guarded)
 
-    def _check(self, method: str, path: str, headers: Headers) -> None:
+    def _check(self, scope: Scope, headers: Headers) -> Signature | None:
         """Refuse a request that is meant for another host, comes from another site, or lacks the
-        token."""
+        token; gives its signature, if it has one."""
+        path, writing = scope["path"], scope["method"] not in READING
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._is_ours(_hostname(hosts[0])):
             words = "this is not the server's name; use the address that sumwise serve printed"
             raise Refused(400, "host", words)
-        writing = method not in READING
         origin = headers.get("origin", f"http://{hosts[0]}").lower()
         if writing and origin.partition("://")[2] != hosts[0].lower():
             raise Refused(403, "origin", "the request comes from another site")
         api = path == "/api" or path.startswith("/api/")
         if api and headers.get("sec-fetch-site", "none") not in OURS:  # downloads cost work
             raise Refused(403, "origin", "the request was caused by a page of another site")
-        closed = not is_loopback(self._host) and api
-        if (writing or closed) and not self._has_token(headers):
+        holder, signature = self._holder(scope, headers, writing)
+        closed = self._closed and api and path != PROOF
+        if (writing or closed) and holder is None:
             words = "send the token that sumwise serve printed: 'Authorization: Bearer TOKEN'"
             raise Refused(401, "token", f"the token is missing or wrong; {words}")
+        if writing and holder is not None and not holder.writes:
+            raise Refused(403, "read_only", "this token is for reading only")
+        HOLDER.set(holder)
+        return signature
+
+    def _holder(
+        self, scope: Scope, headers: Headers, writing: bool
+    ) -> tuple[Holder | None, Signature | None]:
+        """Who sends a request, and its signature, which has to be right if there is one."""
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return self._tokens.of_bearer(given.strip().encode("latin-1", "replace")), None
+        if scheme.lower() != SCHEME:
+            return None, None
+        signature = Signature.parse(given.strip())
+        if signature is not None and signature.run != self._tokens.run:
+            raise Refused(401, "run", f"the server has started anew; ask GET {PROOF} again")
+        target = scope.get("raw_path") or scope["path"].encode()
+        if scope["query_string"]:
+            target += b"?" + scope["query_string"]
+        holder = self._tokens.of_signed(signature, scope["method"], target, once=writing)
+        if holder is None:
+            raise Refused(401, "token", "the signature is wrong, or its token is no longer valid")
+        return holder, signature
 
     def _is_ours(self, name: str) -> bool:
         """Whether the Host is one of ours; any name can be made to resolve here, an address not."""
@@ -145,11 +175,6 @@ class Guard:
         if self._host not in EVERYWHERE:
             return False
         return _is_address(name) or name in self._names
-
-    def _has_token(self, headers: Headers) -> bool:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        same = hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._token.encode())
-        return scheme.lower() == "bearer" and same
 
 
 def names_of(host: str) -> frozenset[str]:
@@ -242,57 +267,3 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return waiting.pop() if waiting else await receive()
 
     return again
-
-
-# --- the token of a database, stored so that open pages survive a restart of the server -----------
-
-
-def folder() -> Path:
-    """The folder for the state of programs, as the XDG specification has it."""
-    given = os.environ.get("XDG_STATE_HOME", "")
-    home = Path(given) if os.path.isabs(given) else Path.home() / ".local" / "state"
-    return home / "sumwise"
-
-
-def new_token() -> str:
-    return secrets.token_urlsafe(32)
-
-
-def kept_token(database: str, *, anew: bool = False) -> str:
-    """The token of this database, made if there is none.
-
-    Args:
-        database: Its path or URL, without the password.
-        anew: Make another one; pages that are open stop working.
-    """
-    digest = hashlib.sha256(database.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-    path = folder() / f"token-{digest}"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        damaged = path.exists()  # if it cannot be read; a file that comes later is a server's
-        found = None if anew else _read(path)
-        if found is None:
-            with (
-                suppress(FileExistsError),  # another server was quicker, and its token holds
-                atomic_write(path, overwrite=anew or damaged, mode=0o600) as file,
-            ):
-                file.write(f"{new_token()}\n".encode("ascii"))
-            found = _read(path)
-    except OSError as error:
-        said = f"the token cannot be kept in {path.parent} ({error.strerror})"
-        raise StorageError(f"{said}; set XDG_STATE_HOME to another folder") from error
-    assert found is not None  # it was written a moment ago
-    return found
-
-
-def _read(path: Path) -> str | None:
-    """The stored token; None if it is missing, damaged, or readable by other users."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-    except FileNotFoundError:
-        return None
-    with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
-        about = os.fstat(file.fileno())
-        text = file.read(1000).strip()
-    private = os.name != "posix" or (about.st_uid == os.getuid() and not about.st_mode & 0o077)
-    return text if private and _TOKEN.fullmatch(text) else None

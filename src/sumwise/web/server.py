@@ -65,13 +65,18 @@ def _bind(host: str, port: int) -> socket.socket:
     family, where = found[0][0], found[0][4]
     both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
     bound = socket.create_server(where, family=family, backlog=BACKLOG, dualstack_ipv6=both)
-    # asyncio does it for sockets that say that they are TCP only; a reply would wait 40 ms otherwise
+    # asyncio does so for sockets that say that they are TCP only; replies would wait 40 ms
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return bound
 
 
 def prepare(
-    study: Study, address: Address, token: str, places: tuple[str, str] | None = None
+    study: Study,
+    address: Address,
+    token: str,
+    places: tuple[str, str] | None = None,
+    *,
+    require_token_for_reading: bool = False,
 ) -> uvicorn.Server:
     """A server that only has to be run; settings that are wrong are refused here."""
     app = create_app(
@@ -80,6 +85,7 @@ def prepare(
         host=address.host,
         places=places,
         stopping=lambda: server.should_exit,
+        require_token_for_reading=require_token_for_reading,
     )
     most = most_connections()
     app.state.served.live.most = most // 2  # the other half is for requests that end

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -17,8 +17,10 @@ from sumwise.web import responses
 from sumwise.web.api import Here, computing, route
 from sumwise.web.live import Live
 from sumwise.web.pages import PageQuery
+from sumwise.web.problems import Refused
 from sumwise.web.requests import DIGITS, MOST_ASKED, Page, Size
 from sumwise.web.session import LEVEL, Row, Session
+from sumwise.web.tokens import HOLDER, KEY_ID, NONCE, Tokens
 
 router = APIRouter(tags=["study"])
 STREAM = "\n\n".join(["retry: 2000", 'event: change\ndata: {"changes": 17}', ": still here", ""])
@@ -27,7 +29,7 @@ STREAM = "\n\n".join(["retry: 2000", 'event: change\ndata: {"changes": 17}', ": 
 @route(router, "GET /study", responses.Study)
 def get_study(here: Here) -> Any:
     """What the study is, and how far."""
-    session, places = here.session, here.pictures.places
+    session, places, holder = here.session, here.pictures.places, HOLDER.get()
     now, kept = session.state.snapshot(), session.record
     about, origin, designing, own = (
         kept.about,
@@ -67,8 +69,26 @@ def get_study(here: Here) -> Any:
         "version": __version__,
         "map": here.pictures.has_map.get(),
         "places": None if places is None else dict(zip("xy", places, strict=True)),
-        "writable": True,
+        "writable": holder is None or holder.writes,
+        "you": None if holder is None else holder.name,
     }
+
+
+@route(router, "GET /proof", responses.Proof)
+async def get_proof(
+    request: Request,
+    key: Annotated[str, Query(pattern=f"^{KEY_ID}$", description="Id of the token's key.")],
+    nonce: Annotated[str, Query(pattern=f"^{NONCE}$", description="New for each request.")],
+) -> Any:
+    """Prove that this is the server that has a token, without saying it.
+
+    What pages ask before they send anything; programs need it not.
+    """
+    tokens: Tokens = request.app.state.tokens
+    proof = tokens.proof(key, nonce)
+    if proof is None:
+        raise Refused(401, "token", "there is no token with this id")
+    return {"run": tokens.run, "proof": proof}
 
 
 def _designing(session: Session, now: Snapshot) -> Row:

@@ -15,7 +15,7 @@ import { create as pool } from "./pool.js";
 import { create as progress } from "./progress.js";
 import { parseRoute, pastedToken, query, tokenOf } from "./routes.js";
 import { openSheet } from "./sheet.js";
-import { alone, on, setToken, shortcuts, state, token, who, writable } from "./store.js";
+import { alone, loadToken, on, setToken, shortcuts, state, token, who, writable } from "./store.js";
 import { askWho } from "./who.js";
 
 const VIEWS = { next, progress, pool, individuals, history: past, lists };
@@ -34,12 +34,12 @@ let lastEvent = -1; // number of the newest event that is known
 
 const here = () => parseRoute(location.hash, Object.keys(VIEWS));
 
-/** A token in the address is kept in the browser, and taken out of sight and of the history. */
-function takeToken() {
+/** A token in the address is taken out of sight and of the history; the browser keeps a key of it. */
+async function takeToken() {
   const found = tokenOf(location.hash);
   if (!found) return;
   history.replaceState(null, "", `${location.pathname}#/next`);
-  setToken(found);
+  await setToken(found);
 }
 
 function route({ first = false } = {}) {
@@ -197,28 +197,36 @@ function renderBanner() {
   banner.hidden = !kind;
   banner.className = `banner ${kind}`;
   document.body.classList.toggle("readonly", !writable());
-  if (kind === "offline") fill(banner, ...offlineWords());
+  if (kind === "offline" || kind === "impostor") fill(banner, ...absentWords(kind));
   else if (kind) fill(banner, tokenForm(kind));
   else fill(banner);
 }
 
 function bannerKind() {
   if (!state.online) return "offline";
+  if (state.refused === "impostor") return "impostor";
   if (writable() && state.study) return "";
   if (!token()) return state.study ? "readonly" : "locked";
-  return state.refused ? "refused" : "";
+  if (state.refused) return "refused";
+  return state.study ? "reader" : "";
 }
 
 const TOKEN_WORDS = {
   readonly: "You can look, but not write: this page has no token.",
   locked: "You need a token to see this study.",
+  reader: "You can look, but not write: this page's token is for reading only.",
   refused: "The server does not accept this page's token; it may have a new one.",
 };
 
-function offlineWords() {
+const ABSENT_WORDS = {
+  offline: "The server does not answer. What you type is kept in this browser, and the page continues when the server is back.",
+  impostor: "Another program answers at this address, and not the server of this page. Nothing that you type is sent to it. Do not reload the page, and do not give it a token.",
+};
+
+function absentWords(kind) {
   const again = h("button", { type: "button" }, "Try now");
   again.addEventListener("click", retry);
-  const words = "The server does not answer. What you type is kept in this browser, and the page continues when the server is back.";
+  const words = ABSENT_WORDS[kind];
   speak(words);
   return [h("p", null, words), again];
 }
@@ -252,7 +260,8 @@ addEventListener("keydown", (event) => {
 // --- begin ---------------------------------------------------------------------------------------
 
 async function begin() {
-  takeToken();
+  await loadToken();
+  await takeToken();
   document.getElementById("help").addEventListener("click", openHelp);
   document.getElementById("who").addEventListener("click", askWho);
   document.querySelector("a.skip").addEventListener("click", (event) => {
@@ -278,8 +287,9 @@ async function begin() {
   on("token", () => {
     renderBanner();
     if (!token() || state.refused) return;
-    if (state.study) refresh();
-    else changed(changes);
+    const known = state.study ? changes : -1;
+    changes = -1; // the study may say something else to the holder of this token
+    changed(known);
   });
   try {
     await loadStudy();

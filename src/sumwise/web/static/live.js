@@ -1,6 +1,6 @@
 // Changes as they happen. The stream is read with fetch, since EventSource cannot send the token.
 
-import { headers } from "./api.js";
+import { doubt, meet, Refused, request } from "./api.js";
 import { emit, on, refuseToken, state } from "./store.js";
 import { eventParser } from "./stream.js";
 
@@ -42,26 +42,24 @@ function rest() {
 async function connect() {
   const own = new AbortController();
   stream = own;
+  let refused = false;
   try {
     alive();
-    const options = { headers: headers(), signal: own.signal, cache: "no-store", credentials: "omit" };
-    const response = await fetch("/api/events", options);
-    if (response.status === 401) {
-      // the server answers, but needs another token: wait for that instead of retrying
-      tell(true);
-      refuseToken();
-      if (stream === own) rest();
-      return;
-    }
+    await meet();
+    if (stream !== own) return; // another attempt has begun meanwhile
+    const response = await request("GET", "/api/events", { signal: own.signal });
+    if (response.status === 401) refuseToken("token");
+    if (response.status === 401) throw new Refused(401, {}); // it may be another program's answer
     if (!response.ok || !response.body) throw new Error(`events: ${response.status}`);
     await listen(response.body.pipeThrough(new TextDecoderStream()).getReader());
-  } catch {
-    // whatever it was, try again below
+  } catch (error) {
+    refused = error instanceof Refused; // whatever it was, try again below
   }
   if (stream !== own) return; // another attempt has begun meanwhile
   own.abort();
   stream = null;
-  tell(false);
+  doubt();
+  tell(refused); // then it does answer
   const pause = Math.min(SLOWEST, 500 * 2 ** tries) * (0.75 + 0.5 * Math.random());
   tries += 1;
   waiting = setTimeout(connect, pause);

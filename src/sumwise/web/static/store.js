@@ -1,5 +1,7 @@
-// What stays in this browser: the token, a name, settings, and totals that are typed but not saved.
+// What stays in this browser: the key of a token, a name, settings, and totals that are typed but not saved.
 // A browser may refuse to keep anything (private windows, a full disk); then it lasts as long as the page.
+
+import { adopt, load } from "./keys.js";
 
 const memory = new Map();
 const PREFIX = "sumwise.";
@@ -42,13 +44,15 @@ export function emit(what, ...details) {
 // --- what the page knows -----------------------------------------------------------------------
 
 export const state = {
+  key: null, // made of the token
   study: null, // as GET /api/study gives it
   online: true,
-  refused: false, // the server does not accept the token
+  refused: "", // "token": the server does not accept it; "impostor": another program answers
 };
 
-export const token = () => read("token");
-export const who = () => read("who") ?? "";
+export const token = () => state.key; // or rather what is made of it, if there is one
+export const own = () => state.study?.you ?? null; // the name that the token is for
+export const who = () => own() ?? read("who") ?? "";
 export const nameless = () => read("nameless") === "yes"; // the person chose to go on without a name
 /** What measuring a set gives: total, mean, weighted sum or count; of what; and the unit behind a number. */
 export const word = () => state.study?.about?.word ?? "total";
@@ -68,18 +72,29 @@ export const thing = () => (alone() ? "pool" : "set");
 /** What is at a position. */
 export const kindOf = (position) => (isPool(position) ? "pool" : alone() ? "individual" : "set");
 
-export const writable = () => Boolean(token()) && !state.refused && state.study?.writable !== false;
+export const writable = () => Boolean(token()) && state.refused !== "token" && state.study?.writable !== false;
 export const shortcuts = () => read("shortcuts") !== "off";
 
-export function setToken(text) {
-  write("token", text || null);
-  state.refused = false;
+export async function setToken(text) {
+  state.key = await adopt(text);
+  write("key-id", state.key.id); // for other tabs
+  acceptToken(true);
+}
+
+export async function loadToken() {
+  state.key = await load();
+}
+
+/** The server has proved that it has this token. */
+export function acceptToken(anew = false) {
+  if (!state.refused && !anew) return;
+  state.refused = "";
   emit("token");
 }
 
-export function refuseToken() {
-  if (state.refused) return;
-  state.refused = true;
+export function refuseToken(why) {
+  if (state.refused === why) return;
+  state.refused = why;
   emit("token");
 }
 
@@ -102,10 +117,10 @@ export function signed(body) {
 }
 
 // another tab of the same browser has changed something
-addEventListener("storage", (event) => {
-  if (event.key === PREFIX + "token") {
-    state.refused = false;
-    emit("token");
+addEventListener("storage", async (event) => {
+  if (event.key === PREFIX + "key-id") {
+    await loadToken();
+    acceptToken(true);
   }
   if (event.key === PREFIX + "who") emit("who");
 });

@@ -2,7 +2,7 @@
 
 import { field, modal } from "./dialogs.js";
 import { h } from "./dom.js";
-import { goNameless, nameless, setWho, who } from "./store.js";
+import { goNameless, nameless, own, setWho, who } from "./store.js";
 
 export const LABEL_NOT_LOGIN = "Others see it with your claims and answers. It is a label, not a login: it is kept in this browser and protects nothing.";
 
@@ -23,7 +23,8 @@ export function nameForm({ done = () => {}, without = null } = {}) {
 }
 
 export function askWho() {
-  modal("Who are you?", (close) => [nameForm({ done: () => close() })]);
+  if (own()) modal("Who are you?", () => [h("p", null, "This page's token is for ", h("bdi", null, own()), ", and everything is stored under this name.")]);
+  else modal("Who are you?", (close) => [nameForm({ done: () => close() })]);
 }
 
 /** Ask for a name if there is none; whether to go on, with a name or deliberately without. */
