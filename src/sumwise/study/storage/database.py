@@ -14,14 +14,14 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
 from sumwise.errors import DataError, StorageError, SumwiseError, needs_extra
-from sumwise.study.storage import sqlite
+from sumwise.study.storage import main_file, sqlite
 from sumwise.study.storage.schema import VERSION, VERSION_TABLE, metadata, version
 
 PATIENCE: Final = 60.0  # seconds to wait for other writers
@@ -58,6 +58,7 @@ class Database:
         self._engine: sa.Engine | None = None
         self._process = 0
         self._turn = threading.Lock()
+        self._foreign: main_file.Foreign | None = None
         self._file: tuple[int, int] | None = None  # the open file, whatever its path leads to later
 
     @property
@@ -68,7 +69,7 @@ class Database:
     def close(self) -> None:
         if self._engine is not None and self._process == os.getpid():
             self._engine.dispose()
-        self._engine = None
+        self._engine = self._foreign = None
 
     @property
     def engine(self) -> sa.Engine:
@@ -91,6 +92,7 @@ class Database:
         pool = sa.NullPool if sqlite.only_readable(path) else sa.QueuePool
         engine = sa.create_engine("sqlite://", creator=connect, poolclass=pool)
         sa.event.listen(engine, "begin", _begin)
+        sa.event.listen(engine, "close", _before_close(os.getpid()))
         return engine
 
     @contextmanager
@@ -100,8 +102,10 @@ class Database:
         before = None if self.path is None else sqlite.at_rest(self.path)
         with self._refusals(), self.engine.connect() as connection:
             connection = connection.execution_options(**isolation)
-            with connection.begin():
+            with connection.begin(), _watched(connection):
                 yield connection
+            if getattr(connection.connection.driver_connection, "frozen", False):
+                connection.invalidate()  # it would never see that the file has changed
         if self.path is not None and before is not None and before != sqlite.stamp(self.path):
             raise StorageError(f"{self.shown} was changed while it was being read; try again")
 
@@ -110,9 +114,25 @@ class Database:
         """A transaction; durable once the block has ended, undone if it raises."""
         with self._own_turn(), self._refusals(), self.engine.connect() as connection:
             connection = connection.execution_options(sumwise_writes=True)
-            with connection.begin():
+            with connection.begin(), _watched(connection, writes=True):
                 yield connection
-        self._check_file()  # or the write went to a file that is gone
+            self._check_file()  # or the write went to a file that is gone
+            raw = connection.connection.driver_connection
+            seen = raw.seen if isinstance(raw, sqlite.Connection) else None
+            if seen is not None:
+                main_file.after_write(raw, seen)
+        if seen is not None and main_file.is_long(seen):
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        """Move SQLite's log into the file. What it holds is stored already, so failing is fine."""
+        failures = SumwiseError, exc.SQLAlchemyError, sqlite3.Error
+        with suppress(*failures), self._own_turn(), self.engine.connect() as connection:
+            with self.engine.connect() as other:
+                raw, second = (each.connection.driver_connection for each in (connection, other))
+                assert isinstance(raw, sqlite.Connection) and isinstance(second, sqlite.Connection)
+                if raw.seen is not None:
+                    main_file.checkpoint(raw, second, raw.seen)
 
     @contextmanager
     def _own_turn(self) -> Iterator[None]:
@@ -140,7 +160,12 @@ class Database:
     def _refusals(self) -> Iterator[None]:
         self._check_file()
         try:
+            if self._foreign is not None:
+                raise self._foreign.with_traceback(None)
             yield
+        except main_file.Foreign as foreign:  # until it is opened again
+            self._foreign = foreign
+            raise
         except exc.DBAPIError as error:
             raise self._in_words(error.orig, lost=error.connection_invalidated) from None
         except sqlite3.Error as error:
@@ -211,6 +236,8 @@ class Database:
                 )
             else:
                 metadata.create_all(connection)
+                if self.path is not None:
+                    main_file.mark_new(connection.connection.driver_connection)
                 connection.execute(version.insert().values(version_num=VERSION))
         self.close()  # the next connection finds the tables and switches to WAL mode
 
@@ -273,6 +300,32 @@ def _masked(url: sa.URL) -> str:
 def _begin(connection: sa.Connection) -> None:
     writes = connection.get_execution_options().get("sumwise_writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+@contextmanager
+def _watched(connection: sa.Connection, *, writes: bool = False) -> Iterator[None]:
+    """Within a transaction: refuse an SQLite file that another program has changed."""
+    raw = connection.connection.driver_connection
+    seen = raw.seen if isinstance(raw, sqlite.Connection) else None
+    if seen is None:
+        yield
+    elif not writes:
+        yield
+        main_file.check_read(raw, seen)
+    else:
+        header = main_file.begin_write(raw, seen)
+        yield
+        main_file.end_write(seen)
+        seen.written = header
+
+
+def _before_close(process: int) -> Any:
+    def close(connection: sqlite.Connection, record: Any) -> None:
+        del record
+        if connection.seen is not None:
+            main_file.close_safely(connection, connection.seen, ours=process == os.getpid())
+
+    return close
 
 
 def _postgres(url: sa.URL, patience: float) -> sa.Engine:
