@@ -164,6 +164,7 @@ class Database:
                 raise self._foreign.with_traceback(None)
             yield
         except main_file.Foreign as foreign:  # until it is opened again
+            self._check_file()
             self._foreign = foreign
             raise
         except exc.DBAPIError as error:

@@ -192,6 +192,7 @@ def on_disk(path: str) -> Header | None:
     try:  # by SQLite: closing a file of our own would release SQLite's locks on it
         address = f"{Path(path).as_uri()}?mode=ro&immutable=1"
         with closing(sqlite3.connect(address, uri=True)) as connection:
+            connection.execute("PRAGMA writable_schema = ON")  # which reads files that are too short
             return _header(connection)
     except sqlite3.Error:
         return None
@@ -224,6 +225,8 @@ def _stat(seen: Seen) -> tuple[int, int]:
     try:
         log, about = os.stat(seen.path + "-wal"), os.stat(seen.path)
     except FileNotFoundError:
+        if not os.path.exists(seen.path):
+            return -1, -1  # which `Database` names
         raise Foreign(seen.path) from None
     if (log.st_dev, log.st_ino) != seen.log:
         raise Foreign(seen.path)
