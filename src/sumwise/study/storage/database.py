@@ -310,12 +310,16 @@ def _watched(connection: sa.Connection, *, writes: bool = False) -> Iterator[Non
     seen = raw.seen if isinstance(raw, sqlite.Connection) else None
     if seen is None:
         yield
-    elif not writes:
+        return
+    header = main_file.begin_write(raw, seen) if writes else None
+    try:
         yield
+    except exc.DatabaseError:  # the reason may be a file that is copied over it now
+        main_file.check_read(raw, seen)
+        raise
+    if header is None:
         main_file.check_read(raw, seen)
     else:
-        header = main_file.begin_write(raw, seen)
-        yield
         main_file.end_write(seen)
         seen.written = header
 
