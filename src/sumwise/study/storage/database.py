@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from sumwise.errors import DataError, StorageError, SumwiseError, needs_extra
-from sumwise.study.storage import main_file, sqlite
+from sumwise.study.storage import main_file, network, sqlite
 from sumwise.study.storage.schema import VERSION, VERSION_TABLE, metadata, version
 
 PATIENCE: Final = 60.0  # seconds to wait for other writers
@@ -83,6 +83,7 @@ class Database:
             return _postgres(self._url, self._patience)
         path, patience = self.path, self._patience
         assert path is not None
+        network.warn(path)
 
         def connect() -> sqlite3.Connection:
             connection = sqlite.connect(path, patience)
