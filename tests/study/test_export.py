@@ -430,7 +430,10 @@ def test_an_import_that_fails_half_way_leaves_nothing(exported, tmp_path):
     path = tmp_path / "b.db"
     with sw.import_study(exported, path, name="first") as study:
         before = study.history()
-    with closing(sqlite3.connect(path)) as connection, connection:  # which refuses a retraction's copy
+    with (
+        closing(sqlite3.connect(path)) as connection,
+        connection,
+    ):  # which refuses a retraction's copy
         connection.execute(
             "CREATE UNIQUE INDEX stop ON sumwise_events (at, position) WHERE what = 'retracted'"
         )

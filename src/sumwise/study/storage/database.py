@@ -100,27 +100,32 @@ class Database:
     def read(self) -> Iterator[sa.Connection]:
         """A consistent view of the database."""
         isolation: Any = {} if self._url is None else {"isolation_level": "REPEATABLE READ"}
-        before = None if self.path is None else sqlite.at_rest(self.path)
+        before = None if self.path is None else sqlite.stamp(self.path)
         with self._refusals(), self.engine.connect() as connection:
+            frozen = _is_frozen(connection)
             connection = connection.execution_options(**isolation)
-            with connection.begin(), _watched(connection):
-                yield connection
-            if getattr(connection.connection.driver_connection, "frozen", False):
-                connection.invalidate()  # it would never see that the file has changed
-        if self.path is not None and before is not None and before != sqlite.stamp(self.path):
+            try:
+                with connection.begin(), _watched(connection):
+                    yield connection
+            finally:
+                if frozen:  # it would never see that the file has changed
+                    connection.invalidate()
+        if frozen and self.path is not None and before != sqlite.stamp(self.path):
             raise StorageError(f"{self.shown} was changed while it was being read; try again")
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
         """A transaction; durable once the block has ended, undone if it raises."""
         with self._own_turn(), self._refusals(), self.engine.connect() as connection:
+            if _is_frozen(connection) and not sqlite.only_readable(str(self.path)):
+                connection.invalidate()  # the next one may find room
+                raise sqlite3.OperationalError("database or disk is full")
             connection = connection.execution_options(sumwise_writes=True)
             with connection.begin(), _watched(connection, writes=True):
                 yield connection
             self._check_file()  # or the write went to a file that is gone
-            raw = connection.connection.driver_connection
-            seen = raw.seen if isinstance(raw, sqlite.Connection) else None
-            if seen is not None:
+            raw, seen = _seen_by(connection)
+            if raw is not None and seen is not None:
                 main_file.after_write(raw, seen)
         if seen is not None and main_file.is_long(seen):
             self._checkpoint()
@@ -128,12 +133,11 @@ class Database:
     def _checkpoint(self) -> None:
         """Move SQLite's log into the file. What it holds is stored already, so failing is fine."""
         failures = SumwiseError, exc.SQLAlchemyError, sqlite3.Error
-        with suppress(*failures), self._own_turn(), self.engine.connect() as connection:
-            with self.engine.connect() as other:
-                raw, second = (each.connection.driver_connection for each in (connection, other))
-                assert isinstance(raw, sqlite.Connection) and isinstance(second, sqlite.Connection)
-                if raw.seen is not None:
-                    main_file.checkpoint(raw, second, raw.seen)
+        connect = self.engine.connect
+        with suppress(*failures), self._own_turn(), connect() as connection, connect() as other:
+            (raw, seen), (second, _) = _seen_by(connection), _seen_by(other)
+            if raw is not None and second is not None and seen is not None:
+                main_file.checkpoint(raw, second, seen)
 
     @contextmanager
     def _own_turn(self) -> Iterator[None]:
@@ -209,7 +213,7 @@ class Database:
     def check_version(self, connection: sa.Connection, *, older: bool = False) -> None:
         """Refuse another schema than the present one, or only a newer one if `older` will do."""
         found = connection.execute(_VERSIONS).scalars().all()
-        made_by = found[0] if len(found) == 1 else "?"
+        made_by = found[0] if len(found) == 1 and isinstance(found[0], str) else "?"
         if made_by > VERSION:
             raise DataError(
                 f"{self.shown} was made by a newer sumwise (schema {made_by}, here {VERSION}). "
@@ -238,8 +242,9 @@ class Database:
                 )
             else:
                 metadata.create_all(connection)
-                if self.path is not None:
-                    main_file.mark_new(connection.connection.driver_connection)
+                raw, _ = _seen_by(connection)
+                if raw is not None:
+                    main_file.mark_new(raw)
                 connection.execute(version.insert().values(version_num=VERSION))
         self.close()  # the next connection finds the tables and switches to WAL mode
 
@@ -307,9 +312,8 @@ def _begin(connection: sa.Connection) -> None:
 @contextmanager
 def _watched(connection: sa.Connection, *, writes: bool = False) -> Iterator[None]:
     """Within a transaction: refuse an SQLite file that another program has changed."""
-    raw = connection.connection.driver_connection
-    seen = raw.seen if isinstance(raw, sqlite.Connection) else None
-    if seen is None:
+    raw, seen = _seen_by(connection)
+    if raw is None or seen is None:
         yield
         return
     header = main_file.begin_write(raw, seen) if writes else None
@@ -323,6 +327,20 @@ def _watched(connection: sa.Connection, *, writes: bool = False) -> Iterator[Non
     else:
         main_file.end_write(seen)
         seen.written = header
+
+
+def _seen_by(
+    connection: sa.Connection,
+) -> tuple[sqlite.Connection, main_file.Seen | None] | tuple[None, None]:
+    """SQLite's own connection, and what it knows of its file."""
+    raw = connection.connection.driver_connection
+    return (raw, raw.seen) if isinstance(raw, sqlite.Connection) else (None, None)
+
+
+def _is_frozen(connection: sa.Connection) -> bool:
+    """Whether an SQLite file is read as it is, without any lock."""
+    raw, _ = _seen_by(connection)
+    return raw is not None and raw.frozen
 
 
 def _before_close(process: int) -> Any:

@@ -44,7 +44,7 @@ class Seen:
     path: str
     log: tuple[int, int] | None  # which file `-wal` is
     header: Header  # when the write lock was held last, or when the file was opened
-    written: Header = Header(0, 0, 0)  # by the last write
+    written: Header | None = None  # by the last write
     held: tuple[int, int] | None = None  # time and size of the main file then
     read: tuple[int, int] | None = None  # the same when the head was compared last
     size: int = 0  # of `-wal` before a write
@@ -56,8 +56,8 @@ class Foreign(StorageError):
     def __init__(self, path: str) -> None:
         super().__init__(
             f"{path!r} was changed by another program while it was in use, for example by copying "
-            "a file over it. Nothing was stored. Close it everywhere (the page, notebooks), and put "
-            f"a copy in place with: sumwise storage restore {path} COPY"
+            "a file over it. Nothing was stored. Close it everywhere (the page, notebooks), and "
+            f"put a copy in place with: sumwise storage restore {path} COPY"
         )
 
 
@@ -79,8 +79,8 @@ def refuse_programs(connection: sqlite3.Connection, path: str) -> None:
     found = "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')"
     for kind, name in connection.execute(found):
         raise DataError(
-            f"{path!r} has a {kind} {name!r:.60}, which sumwise has not made and which could change "
-            f"what is stored. Remove it (DROP {kind.upper()} in SQLite), or restore a copy."
+            f"{path!r} has a {kind} {name!r:.60}, which sumwise has not made and which could "
+            f"change what is stored. Remove it (DROP {kind.upper()} in SQLite), or restore a copy."
         )
 
 
@@ -124,7 +124,7 @@ def end_write(seen: Seen) -> None:
 
 def after_write(connection: sqlite3.Connection, seen: Seen) -> None:
     """Refuse to acknowledge what is in a log that does not belong to the file any more."""
-    seen.header = seen.written
+    seen.header = seen.written or seen.header
     if _stat(seen) == seen.held:
         return
     connection.execute("BEGIN")
@@ -192,7 +192,9 @@ def on_disk(path: str) -> Header | None:
     try:  # by SQLite: closing a file of our own would release SQLite's locks on it
         address = f"{Path(path).as_uri()}?mode=ro&immutable=1"
         with closing(sqlite3.connect(address, uri=True)) as connection:
-            connection.execute("PRAGMA writable_schema = ON")  # which reads files that are too short
+            connection.execute(
+                "PRAGMA writable_schema = ON"
+            )  # which reads files that are too short
             return _header(connection)
     except sqlite3.Error:
         return None

@@ -13,8 +13,32 @@ from typing import Final
 
 MOUNTS: Final = "/proc/self/mountinfo"  # of Linux; elsewhere only Windows' \\server\… is known
 KINDS: Final = frozenset(
-    "9p afs beegfs ceph cifs coda davfs fhgfs glusterfs gpfs lustre ncpfs nfs nfs4 ocfs2 orangefs "
-    "smb2 smb3 smbfs curlftpfs davfs2 gcsfuse goofys gvfsd-fuse rclone s3fs sshfs".split()
+    (
+        "9p",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "coda",
+        "davfs",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs4",
+        "ocfs2",
+        "orangefs",
+        "smb2",
+        "smb3",
+        "smbfs",
+        "curlftpfs",
+        "gcsfuse",
+        "gvfsd-fuse",
+        "rclone",
+        "s3fs",
+        "sshfs",
+    )
 )
 
 

@@ -34,7 +34,7 @@ class Connection(sqlite3.Connection):
 
 def connect(path: str, patience: float) -> Connection:
     """A connection that waits up to `patience` seconds for other writers."""
-    frozen = at_rest(path) is not None
+    frozen = at_rest(path)
     _check_recoverable(path)
     try:
         return _connected(path, patience, frozen=frozen)
@@ -126,10 +126,10 @@ def only_readable(path: str) -> bool:
     return os.path.exists(path) and not (os.access(path, os.W_OK) and os.access(folder, os.W_OK))
 
 
-def at_rest(path: str) -> tuple[int, ...] | None:
-    """The file's `stamp`, if it may only be read and no process is writing to it."""
+def at_rest(path: str) -> bool:
+    """Whether a file may only be read, and no process is writing to it."""
     busy = any(os.path.exists(path + end) for end in ("-wal", "-journal"))
-    return None if busy or not only_readable(path) else stamp(path)
+    return not busy and only_readable(path)
 
 
 def identity(path: str) -> tuple[int, int] | None:
@@ -141,9 +141,12 @@ def identity(path: str) -> tuple[int, int] | None:
     return about.st_dev, about.st_ino
 
 
-def stamp(path: str) -> tuple[int, ...]:
-    """What changes when the file does."""
-    about = os.stat(path)
+def stamp(path: str) -> tuple[int, ...] | None:
+    """What changes when the file does; None if there is none."""
+    try:
+        about = os.stat(path)
+    except FileNotFoundError:
+        return None
     return about.st_mtime_ns, about.st_size, about.st_ino
 
 
