@@ -221,6 +221,30 @@ def survives_a_small_disk(folder: str) -> None:
     survives_a_full_disk(str(path), ballast.unlink)
 
 
+def reads_on_a_full_disk(folder: str) -> None:
+    """A study at rest is read without room for a single byte, and goes on once there is some."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1000k", "tmpfs", folder], check=True)
+    path, ballast = small_study(Path(folder) / "a.db"), Path(folder) / "ballast"
+    with sw.open_study(path) as study:
+        before = look(study)
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+    for _ in range(2):
+        with sw.open_study(path) as study:
+            assert look(study)[2] == before[2]
+            with pytest.raises(sw.StorageError, match=NO_ROOM):
+                study.tell(2, 1.0)
+            assert look(study)[2] == before[2]
+    with sw.open_study(path) as study:
+        assert look(study)[2] == before[2]
+        ballast.unlink()
+        study.tell(2, 1.0)
+        assert len(study.answers) == 2
+    with sw.open_study(path) as study:
+        assert len(study.answers) == 2
+
+
 def survives_a_limit_on_files(folder: str) -> None:
     """The system refuses to let any file grow: the same, without a disk of one's own."""
     path = small_study(Path(folder) / "a.db")
@@ -297,7 +321,7 @@ def makes_a_study_whole_or_not_at_all(folder: str) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1000k", "tmpfs", folder], check=True)
     path, ballast = Path(folder) / "a.db", Path(folder) / "ballast"
     refused = 0
-    for room in range(0, 200_000, 12_288):
+    for room in range(0, 400_000, 24_576):
         ballast.write_bytes(bytes(1_000_000 - room))
         try:
             sw.create_study(path, SETS).close()

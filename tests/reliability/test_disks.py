@@ -51,6 +51,11 @@ def test_a_full_disk_is_named_and_nothing_is_lost(tmp_path):
     run(children.survives_a_small_disk, tmp_path, within=MOUNTING)
 
 
+@mounting
+def test_a_study_is_read_on_a_full_disk(tmp_path):
+    run(children.reads_on_a_full_disk, tmp_path, within=MOUNTING)
+
+
 @pytest.mark.slow
 def test_a_file_that_may_not_grow_is_named_and_nothing_is_lost(tmp_path):
     run(children.survives_a_limit_on_files, tmp_path)

@@ -149,7 +149,7 @@ _COMMANDS = {
     "Moving": {
         "export:export": "Write the whole study to a folder of open formats.",
         "export:import_": "Make a study from an exported folder.",
-        "export:storage": "List the studies in a database, or upgrade its schema.",
+        "export:storage": "Copy a database, restore it, list its studies, or upgrade its schema.",
     },
     "Trying it out": {
         "demo:demo": "Learn about Michigan's schools from totals of districts.",

@@ -87,12 +87,14 @@ def import_(folder: Path, url: str, name: str | None, sets_file: Path | None) ->
 
 @click.group(cls=Main, context_settings=SETTINGS)
 def storage() -> None:
-    """List the studies in a database, or upgrade its schema.
+    """Copy a database, restore it, list its studies, or upgrade its schema.
 
     A database may hold several studies, each with its own name.
 
     \b
       sumwise storage studies lab.db
+      sumwise storage backup lab.db lab-2026-11-19.db
+      sumwise storage restore lab.db lab-2026-11-19.db
       sumwise storage upgrade lab.db
     """
 
@@ -132,7 +134,7 @@ def upgrade(url: str) -> None:
     auto get the present model, and a line in their history.
 
     \b
-      cp lab.db lab-before.db && sumwise storage upgrade lab.db
+      sumwise storage backup lab.db lab-before.db && sumwise storage upgrade lab.db
       sumwise storage upgrade postgresql://ann@host/lab
     """
     from sumwise.study.storage.database import upgrade as bring_up
@@ -144,5 +146,49 @@ def upgrade(url: str) -> None:
     show(f"{message(url)} has the current schema, version {VERSION}.")
 
 
+@options.command(
+    options.url, click.argument("copy", type=options.FILE), options.force, options.as_json
+)
+def backup(url: str, copy: Path, force: bool) -> None:
+    """Copy a database of studies, while others may work with it.
+
+    The copy is of one moment, checked, and one file. Only databases that are SQLite files are
+    copied in this way; for PostgreSQL use pg_dump.
+
+    \b
+      sumwise storage backup lab.db lab-2026-11-19.db
+    """
+    from sumwise.study.storage.backup import backup as write
+
+    with waiting("copying"):
+        found = write(url, copy, overwrite=force)
+    show_json({"file": copy, "studies": found})
+    show(f"{message(url)} copied to {copy}.", wrap=False)
+    suggest("To put it back:", typed("storage restore", url, str(copy)))
+
+
+@options.command(options.url, click.argument("copy", type=options.FILE), options.as_json)
+def restore(url: str, copy: Path) -> None:
+    """Put a copy in the place of a database.
+
+    The copy is checked first. What was in the place is kept beside it, under another name.
+    Programs that have the database open are refused from then on, until they open it again.
+
+    \b
+      sumwise storage restore lab.db lab-2026-11-19.db
+    """
+    from sumwise.study.storage.backup import restore as put_back
+
+    with waiting("restoring"):
+        kept, found = put_back(url, copy)
+    show_json({"studies": found, "former": kept})
+    show(f"{message(url)} is what {copy} is now.", wrap=False)
+    if kept is not None:
+        show(f"What was there before is in {kept}.", wrap=False)
+    suggest("Programs that had it open must open it again. Next:", typed("status", url))
+
+
+storage.add_command(backup)
+storage.add_command(restore)
 storage.add_command(studies)
 storage.add_command(upgrade)

@@ -67,6 +67,9 @@ class Table:
         """Read objects of pandas that are True, False or missing as such."""
         import narwhals as nw
 
+        for name in self.frame.columns:
+            if isinstance(name, str) and not name.isascii() and not is_unicode(name):
+                raise self.refusal(f"column {name!r:.80} is not valid Unicode; correct its name")
         if isinstance(self.frame, nw.DataFrame) and self.frame.implementation.is_pandas_like():
             for name, dtype in self.frame.schema.items():
                 column = self.frame.get_column(name) if dtype == nw.Object else None

@@ -40,9 +40,8 @@ def atomic_write(
         mode: Permissions, from the first moment on; the umask applies.
     """
     partial = temporary_name(path)
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)  # follows no link
-    try:
-        with os.fdopen(os.open(partial, flags, mode), "w+b") as file:
+    try:  # "x" makes a new file and follows no link
+        with open(partial, "x+b", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -14,14 +14,14 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
 from sumwise.errors import DataError, StorageError, SumwiseError, needs_extra
-from sumwise.study.storage import sqlite
+from sumwise.study.storage import main_file, network, sqlite
 from sumwise.study.storage.schema import VERSION, VERSION_TABLE, metadata, version
 
 PATIENCE: Final = 60.0  # seconds to wait for other writers
@@ -58,6 +58,7 @@ class Database:
         self._engine: sa.Engine | None = None
         self._process = 0
         self._turn = threading.Lock()
+        self._foreign: main_file.Foreign | None = None
         self._file: tuple[int, int] | None = None  # the open file, whatever its path leads to later
 
     @property
@@ -68,7 +69,7 @@ class Database:
     def close(self) -> None:
         if self._engine is not None and self._process == os.getpid():
             self._engine.dispose()
-        self._engine = None
+        self._engine = self._foreign = None
 
     @property
     def engine(self) -> sa.Engine:
@@ -82,6 +83,7 @@ class Database:
             return _postgres(self._url, self._patience)
         path, patience = self.path, self._patience
         assert path is not None
+        network.warn(path)
 
         def connect() -> sqlite3.Connection:
             connection = sqlite.connect(path, patience)
@@ -91,28 +93,51 @@ class Database:
         pool = sa.NullPool if sqlite.only_readable(path) else sa.QueuePool
         engine = sa.create_engine("sqlite://", creator=connect, poolclass=pool)
         sa.event.listen(engine, "begin", _begin)
+        sa.event.listen(engine, "close", _before_close(os.getpid()))
         return engine
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """A consistent view of the database."""
         isolation: Any = {} if self._url is None else {"isolation_level": "REPEATABLE READ"}
-        before = None if self.path is None else sqlite.at_rest(self.path)
+        before = None if self.path is None else sqlite.stamp(self.path)
         with self._refusals(), self.engine.connect() as connection:
+            frozen = _is_frozen(connection)
             connection = connection.execution_options(**isolation)
-            with connection.begin():
-                yield connection
-        if self.path is not None and before is not None and before != sqlite.stamp(self.path):
+            try:
+                with connection.begin(), _watched(connection):
+                    yield connection
+            finally:
+                if frozen:  # it would never see that the file has changed
+                    connection.invalidate()
+        if frozen and self.path is not None and before != sqlite.stamp(self.path):
             raise StorageError(f"{self.shown} was changed while it was being read; try again")
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
         """A transaction; durable once the block has ended, undone if it raises."""
         with self._own_turn(), self._refusals(), self.engine.connect() as connection:
+            if _is_frozen(connection) and not sqlite.only_readable(str(self.path)):
+                connection.invalidate()  # the next one may find room
+                raise sqlite3.OperationalError("database or disk is full")
             connection = connection.execution_options(sumwise_writes=True)
-            with connection.begin():
+            with connection.begin(), _watched(connection, writes=True):
                 yield connection
-        self._check_file()  # or the write went to a file that is gone
+            self._check_file()  # or the write went to a file that is gone
+            raw, seen = _seen_by(connection)
+            if raw is not None and seen is not None:
+                main_file.after_write(raw, seen)
+        if seen is not None and main_file.is_long(seen):
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        """Move SQLite's log into the file. What it holds is stored already, so failing is fine."""
+        failures = SumwiseError, exc.SQLAlchemyError, sqlite3.Error
+        connect = self.engine.connect
+        with suppress(*failures), self._own_turn(), connect() as connection, connect() as other:
+            (raw, seen), (second, _) = _seen_by(connection), _seen_by(other)
+            if raw is not None and second is not None and seen is not None:
+                main_file.checkpoint(raw, second, seen)
 
     @contextmanager
     def _own_turn(self) -> Iterator[None]:
@@ -140,7 +165,13 @@ class Database:
     def _refusals(self) -> Iterator[None]:
         self._check_file()
         try:
+            if self._foreign is not None:
+                raise self._foreign.with_traceback(None)
             yield
+        except main_file.Foreign as foreign:  # until it is opened again
+            self._check_file()
+            self._foreign = foreign
+            raise
         except exc.DBAPIError as error:
             raise self._in_words(error.orig, lost=error.connection_invalidated) from None
         except sqlite3.Error as error:
@@ -182,7 +213,7 @@ class Database:
     def check_version(self, connection: sa.Connection, *, older: bool = False) -> None:
         """Refuse another schema than the present one, or only a newer one if `older` will do."""
         found = connection.execute(_VERSIONS).scalars().all()
-        made_by = found[0] if len(found) == 1 else "?"
+        made_by = found[0] if len(found) == 1 and isinstance(found[0], str) else "?"
         if made_by > VERSION:
             raise DataError(
                 f"{self.shown} was made by a newer sumwise (schema {made_by}, here {VERSION}). "
@@ -211,6 +242,9 @@ class Database:
                 )
             else:
                 metadata.create_all(connection)
+                raw, _ = _seen_by(connection)
+                if raw is not None:
+                    main_file.mark_new(raw)
                 connection.execute(version.insert().values(version_num=VERSION))
         self.close()  # the next connection finds the tables and switches to WAL mode
 
@@ -273,6 +307,49 @@ def _masked(url: sa.URL) -> str:
 def _begin(connection: sa.Connection) -> None:
     writes = connection.get_execution_options().get("sumwise_writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+@contextmanager
+def _watched(connection: sa.Connection, *, writes: bool = False) -> Iterator[None]:
+    """Within a transaction: refuse an SQLite file that another program has changed."""
+    raw, seen = _seen_by(connection)
+    if raw is None or seen is None:
+        yield
+        return
+    header = main_file.begin_write(raw, seen) if writes else None
+    try:
+        yield
+    except exc.DatabaseError:  # the reason may be a file that is copied over it now
+        main_file.check_read(raw, seen)
+        raise
+    if header is None:
+        main_file.check_read(raw, seen)
+    else:
+        main_file.end_write(seen)
+        seen.written = header
+
+
+def _seen_by(
+    connection: sa.Connection,
+) -> tuple[sqlite.Connection, main_file.Seen | None] | tuple[None, None]:
+    """SQLite's own connection, and what it knows of its file."""
+    raw = connection.connection.driver_connection
+    return (raw, raw.seen) if isinstance(raw, sqlite.Connection) else (None, None)
+
+
+def _is_frozen(connection: sa.Connection) -> bool:
+    """Whether an SQLite file is read as it is, without any lock."""
+    raw, _ = _seen_by(connection)
+    return raw is not None and raw.frozen
+
+
+def _before_close(process: int) -> Any:
+    def close(connection: sqlite.Connection, record: Any) -> None:
+        del record
+        if connection.seen is not None:
+            main_file.close_safely(connection, connection.seen, ours=process == os.getpid())
+
+    return close
 
 
 def _postgres(url: sa.URL, patience: float) -> sa.Engine:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -161,7 +161,12 @@ def overview(url: Any) -> list[Line]:
     with closing(Database(url)) as database:
         database.require()
         with database.read() as connection:
-            return [Line(*found) for found in connection.execute(listed.order_by(row.id))]
+            lines = [Line(*found) for found in connection.execute(listed.order_by(row.id))]
+    with as_written("in the list"):
+        for line in lines:
+            if [*map(type, line)] != [str, str, str, int, int, int]:
+                raise TypeError(f"{line!r:.200} is not a study")
+    return lines
 
 
 def _count_of(study_id: sa.Column[Any], *conditions: Any) -> Any:
@@ -195,6 +200,8 @@ def load(connection: Connection, name: str | None, database: Database) -> StudyR
     name = known[0] if name is None else name
     row = connection.execute(sa.select(studies).where(studies.c.name == name)).one()
     what = f"study {name!r} in {shown}"
+    with as_written(str(name)):
+        _refuse_kinds(studies, row)
     if row.strategy not in ACQUISITIONS:
         raise DataError(f"{what} has a strategy {row.strategy!r}, which this sumwise does not know")
     blobs = Blobs.of(connection, row.id, what, database.folder)
@@ -324,6 +331,9 @@ def snapshot(
     found = [connection.execute(each, mine).all() for each in (_ANSWERS, _CLAIMS, _SKIPS)]
     ids = ids_of(connection, record)
     with as_written(record.name):
+        for table, rows in zip((answers, claims, skips), found, strict=True):
+            for each in rows:
+                _refuse_kinds(table, each)
         told = tuple(_answer(row, ids) for row in found[0])
         held = [_claim(row, ids) for row in found[1]]
         skipped = tuple(_skip(row, ids) for row in found[2])
@@ -364,15 +374,24 @@ def history(connection: Connection, record: StudyRecord) -> tuple[Event, ...]:
     rows = connection.execute(_EVENTS.order_by(events.c.id), {"study": record.id}).all()
     ids = ids_of(connection, record)
     with as_written(record.name):
+        for row in rows:
+            _refuse_kinds(events, row)
         return tuple(_event(row, ids, number) for number, row in enumerate(rows, start=1))
 
 
 def happened(connection: Connection, record: StudyRecord) -> dict[str, list[dict[str, Any]]]:
     """Everything that has happened, as it is stored: the rows of each of `HAPPENED`, in order."""
-    return {
+    found = {
         name: [dict(row) for row in connection.execute(rows, {"study": record.id}).mappings()]
         for name, (_, rows) in HAPPENED.items()
     }
+    ids = ids_of(connection, record)
+    with as_written(record.name):
+        for name, rows in found.items():
+            for row in rows:
+                check_row(name, row, ids)
+                _refuse_kinds(HAPPENED[name][0], row.values())
+    return found
 
 
 def designed(connection: Connection, record: StudyRecord) -> list[dict[str, Any]]:
@@ -394,6 +413,8 @@ def event_page(
     rows, last = connection.execute(part, mine).all(), total - skipped
     ids = ids_of(connection, record)
     with as_written(record.name):
+        for row in rows:
+            _refuse_kinds(events, row)
         return total, tuple(_event(row, ids, last - i) for i, row in enumerate(rows))
 
 
@@ -445,6 +466,22 @@ def _total(value: Any) -> float:
     if not isinstance(value, float) or not abs(value) <= validate.LARGEST_TOTAL:
         raise ValueError(f"{value!r:.40} is not a total")
     return value
+
+
+KINDS: Final = {
+    table: [
+        (each.type.python_type, type(None) if each.nullable else each.type.python_type)
+        for each in table.columns
+    ]
+    for table in (studies, answers, claims, skips, events)
+}
+
+
+def _refuse_kinds(table: sa.Table, row: Iterable[Any]) -> None:
+    """Refuse a row with values of other kinds than its columns have: SQLite stores any."""
+    for value, kinds in zip(row, KINDS[table], strict=True):
+        if type(value) not in kinds:
+            raise TypeError(f"{value!r:.40} is not a value of {table.name}")
 
 
 def _answer(row: Any, ids: Sequence[Hashable]) -> Answer:
@@ -506,4 +543,6 @@ def check_row(table: str, row: Mapping[str, Any], ids: Sequence[Hashable]) -> No
 def question(text: str) -> dict[str, Any]:
     """A question as it was asked."""
     known = json.loads(text)
+    if "\\ud" in text:
+        json.dumps(known, ensure_ascii=False).encode()  # half a surrogate pair has no encoding
     return {**known, **{name: from_json(known[name]) for name in ("set_id", "runner_up")}}
