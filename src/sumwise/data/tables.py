@@ -43,6 +43,7 @@ from sumwise.data.geo_write import ENDINGS, to_geojson, with_geometry
 from sumwise.data.parquet import open_parquet
 from sumwise.errors import DataError, SettingError, SumwiseError
 from sumwise.util.files import atomic_write
+from sumwise.util.text import FORMULA_SIGNS, tamed, untamed
 
 # --- reading --------------------------------------------------------------------------------------
 
@@ -267,7 +268,9 @@ def _parse(path: Path, dialect: Dialect, text: Callable[[str], bool]) -> Any:
         broken.append(row)
         return "error"
 
-    kept = {name: pyarrow.string() for name in _heading(path, dialect) if text(name)}
+    heading = _heading(path, dialect)
+    named = zip(heading, _untamed(heading), strict=True)
+    kept = {name: pyarrow.string() for name, own in named if text(own)}
     try:
         with (
             pyarrow.OSFile(str(path))  # never unpacked, whatever the name ends in
@@ -298,7 +301,7 @@ def _parse(path: Path, dialect: Dialect, text: Callable[[str], bool]) -> Any:
         ) from None
     if any(str(column.type) == "binary" for column in table.columns):
         raise UnicodeError("it is not UTF-8")
-    return _named_once(table, path)
+    return _named_once(_each_text(table, _untamed), path)
 
 
 def _heading(path: Path, dialect: Dialect) -> list[str]:
@@ -331,6 +334,9 @@ def write_table(
 ) -> Path:
     """Write an Arrow table as CSV or Parquet, by the suffix; whole or not at all.
 
+    Text in CSV that a spreadsheet would take for a formula gets an apostrophe in front, which
+    `read_table` takes away.
+
     Args:
         geometry: Of each row; the file is GeoJSON or GeoParquet then.
     """
@@ -351,8 +357,10 @@ def write_table(
             if text is not None:
                 file.write(text)
                 return path
-            in_columns = path.suffix.lower() in PARQUET
-            (parquet.write_table if in_columns else arrow.write_csv)(table, file)
+            if path.suffix.lower() in PARQUET:
+                parquet.write_table(table, file)
+            else:
+                arrow.write_csv(_each_text(table, _tamed), file)
     except OSError as error:
         check_output(path, force, endings)  # another process may have written it meanwhile
         raise SettingError(
@@ -364,3 +372,36 @@ def write_table(
             f"{path} cannot hold this table ({error}); a file that ends in .parquet holds more"
         ) from error
     return path
+
+
+Texts = Sequence[str | None]
+
+
+def _tamed(texts: Texts) -> Texts:
+    return [text and tamed(text) for text in texts]
+
+
+def _untamed(texts: Texts) -> Texts:
+    """The texts of a column without marks; those of a writer who did not mark them as they are."""
+    if any(text and text[0] != "'" and tamed(text) != text for text in texts):
+        return texts
+    return [text and untamed(text) for text in texts]
+
+
+def _each_text(table: Any, change: Callable[[Texts], Texts]) -> Any:
+    """The table with its names, and each column of texts that may look like formulas, changed."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    columns = []
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if pa.types.is_string_view(column.type):
+            column = column.cast(pa.string())
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            odd = compute.match_substring_regex(column, f"^'*{FORMULA_SIGNS}")
+            if compute.any(odd).as_py():
+                column = pa.array(change(column.to_pylist()), column.type)
+        columns.append(column)
+    return pa.table(columns, names=change(table.column_names))

@@ -202,37 +202,9 @@ def download_plate(
 
 def _sent(session: Session, table: Any, what: str, suffix: str, media_type: str) -> FileResponse:
     """A table as a file, which is complete before the first byte is sent."""
-    if media_type == CSV:
-        table = escape_formulas(table)
     folder = tempfile.TemporaryDirectory(prefix="sumwise-")
     path = write_table(table, Path(folder.name) / f"{what}{suffix}")
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", session.record.name)[:60].strip("-.") or "study"
     named = f"{name}{suffix}" if what == "individuals" else f"{name}-{what}{suffix}"
     done = BackgroundTask(folder.cleanup)
     return WholeFile(path, media_type=media_type, filename=named, background=done)
-
-
-# what spreadsheets take for a formula; numbers are not
-_FORMULA: Final = re.compile(r"(?![+-]?[0-9.]+([eE][+-]?[0-9]+)?\Z)[=+\-@\t\r\n]")
-
-
-def escape_formulas(found: Any) -> Any:
-    """The table with an apostrophe before text that a spreadsheet would take for a formula.
-
-    >>> import pyarrow as pa
-    >>> escape_formulas(pa.table({"=a": ["@b", "-5", "c"], "d": [-1.5, 2.0, 3.0]})).to_pydict()
-    {"'=a": ["'@b", '-5', 'c'], 'd': [-1.5, 2.0, 3.0]}
-    """
-    import pyarrow as pa
-
-    columns = [
-        pa.array([_escaped(text) for text in column.to_pylist()])
-        if pa.types.is_string(column.type)
-        else column
-        for column in found.columns
-    ]
-    return pa.table(columns, names=[_escaped(name) for name in found.column_names])
-
-
-def _escaped(text: str) -> str:
-    return f"'{text}" if _FORMULA.match(text) else text
