@@ -43,6 +43,7 @@ from sumwise.data.geo_write import ENDINGS, to_geojson, with_geometry
 from sumwise.data.parquet import open_parquet
 from sumwise.errors import DataError, SettingError, SumwiseError
 from sumwise.util.files import atomic_write
+from sumwise.util.memory import read_parquet
 from sumwise.util.text import FORMULA_SIGNS, tamed, untamed
 
 # --- reading --------------------------------------------------------------------------------------
@@ -135,7 +136,7 @@ def _read(
     if kind in PARQUET:
         # pyarrow's read_table would import pandas, and take columns from names of folders
         with open_parquet(str(path)) as file:
-            table, geometry = _named_once(file.read(), path), None
+            table, geometry = _named_once(read_parquet(file, str(path), reading.memory), path), None
         found = of_parquet(table.schema.metadata)
         if found is not None and found[0] in table.column_names:
             geometry = Geometry(table.column(found[0]).to_pylist(), found[1])
@@ -270,7 +271,7 @@ def _parse(path: Path, dialect: Dialect, text: Callable[[str], bool]) -> Any:
 
     heading = _heading(path, dialect)
     named = zip(heading, _untamed(heading), strict=True)
-    kept = {name: pyarrow.string() for name, own in named if text(own)}
+    kept = {name: pyarrow.string() for name, own in named if text(own or "")}
     try:
         with (
             pyarrow.OSFile(str(path))  # never unpacked, whatever the name ends in
@@ -404,4 +405,4 @@ def _each_text(table: Any, change: Callable[[Texts], Texts]) -> Any:
             if compute.any(odd).as_py():
                 column = pa.array(change(column.to_pylist()), column.type)
         columns.append(column)
-    return pa.table(columns, names=change(table.column_names))
+    return pa.table(columns, names=[name or "" for name in change(table.column_names)])
