@@ -152,6 +152,19 @@ def test_several_outputs_are_separate_fits(name, of_all):
     assert_allclose(together, of_all(each, axis=0), rtol=1e-9)
 
 
+@pytest.mark.parametrize("name", ["IVR", "EPIG"])
+def test_several_outputs_count_in_their_own_units(name):
+    """The same output in three units: hyperparameters of all are those of each."""
+    rng = np.random.default_rng(1)
+    sets = random_sets([2, 3, 1, 4, 2, 3, 2, 1, 5, 2], rng)
+    y, units = sets[:8].x[sets[:8].starts[:-1], 0] + 0.3 * rng.normal(size=8), [1.0, 50.0, 0.01]
+    model = sw.AggregateRegressor("linear", evidence_prior=False)
+    one = sw.score(sets, model.fit(sets[:8], y), name)
+    together = sw.score(sets, model.fit(sets[:8], np.outer(y, units)), name)
+    each = np.square(units).mean() if name == "IVR" else len(units)
+    assert_allclose(together, each * one, rtol=1e-3)
+
+
 MODELS = {
     "fourier": lambda: sw.AggregateRegressor("fourier", n_basis=12),
     "network": lambda: sw.AggregateRegressor(sw.Neural(width=4, depth=2, n_basis=6, epochs=40)),
