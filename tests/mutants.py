@@ -430,6 +430,12 @@ MUTANTS = [
         "sums[:, first : first + count] = part",
     ),
     (
+        "a sample that begins anew in each batch",
+        "outofcore/index.py",
+        "-batch.first_individual % step :: step",
+        "::step",
+    ),
+    (
         "bounds kept under known noise",
         "learning/algorithm.py",
         "moves = noisy or model",

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import sumwise as sw
 from sumwise.acquisition import screening
+from sumwise.data import parquet as scanning
 from sumwise.data.targets import MOST, thinned
+from sumwise.outofcore import build, embed_part
 from sumwise.web import create_app
+from tests import parquet
 from tests.builders import random_sets
+from tests.marks import at_most
 from tests.web.apps import client_of
 
 C = 1000.0
@@ -189,3 +197,33 @@ def test_what_was_asked_before_does_not_change_the_next_question(kind, noise, mo
         again = keeps.ask()
         assert (again.set_id, other.set_id) == (one.set_id, one.set_id)
         assert again.score == pytest.approx(other.score, rel=1e-9)
+
+
+# --- blocks ---------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 90), st.integers(1, 90), st.sampled_from([7, 20, 90]))
+@settings(max_examples=at_most(20))
+def test_any_size_of_blocks_gives_the_same_design(batch, part, some):
+    """Sets span batches and parts; a sample is every so-many-th individual of all."""
+    rng = np.random.default_rng(6)
+    sets = random_sets(rng.integers(1, 7, 25).tolist(), rng, ids=[f"s{a:02}" for a in range(25)])
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as name:
+        patch.setattr(scanning, "BATCH_ROWS", batch)
+        patch.setattr(scanning, "PART_ROWS", part)
+        patch.setattr(embed_part, "MOMENT_SAMPLE", some)
+        patch.setattr(build, "MOMENT_SAMPLE", some)
+        pool = parquet.scan(parquet.write(parquet.table_of(sets), Path(name, "data"), cuts=[33]))
+        model = sw.AggregateRegressor("linear", standardize=False)
+        made = model.embed(pool, Path(name, "design"), run=map)
+        u = made.pool(made.prepared).design.rows(np.arange(len(sets)))
+        kept = [np.load(Path(name, "design", file)) for file in ("sums.npy", "moment.npy")]
+    owner = np.repeat(np.arange(len(sets)), sets.sizes)
+    phi = np.column_stack([sets.x, np.ones(len(sets.x))])
+    total = np.zeros((len(sets), phi.shape[1]))
+    np.add.at(total, owner, sets.theta[:, None] * phi)
+    assert_allclose(u.u, total, rtol=1e-12, atol=1e-12)
+    sums = [np.bincount(owner, values) for values in (sets.theta**2, sets.theta)]
+    assert_allclose(kept[0], [*sums, (total**2).sum(axis=1)], rtol=1e-12, atol=1e-12)
+    sample = phi[:: max(1, len(phi) // some)]
+    assert_allclose(kept[1], sample.T @ sample / len(sample), rtol=1e-12, atol=1e-12)
