@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TESTS = ["tests/properties", "tests/model/test_basis.py", "tests/learning/test_learner.py"]
 TESTS += ["tests/learning/test_estimator.py", "tests/learning/test_members.py"]
 TESTS += ["tests/model/test_curves.py", "tests/data/test_inputs.py", "tests/model/generalised"]
+TESTS += ["tests/study/test_at_once.py", "tests/reliability/test_flushes.py"]
+TESTS += ["tests/outofcore/test_design_store.py", "tests/study/test_export_refusals.py"]
 
 # name, file, what is there, what to put instead
 MUTANTS = [
@@ -366,6 +368,162 @@ MUTANTS = [
         "model/generalised/predict.py",
         "_unequal(eta, e, 1 - share, level)",
         "_unequal(eta, e, 1 - 0 * share, level)",
+    ),
+    (
+        "known noise of forecasts in the user's units",
+        "learning/left_out.py",
+        "noise = noise_std / float(scaled_by.output_scale[0])",
+        "noise = noise_std",
+    ),
+    (
+        "known noise of answers left out in the user's units",
+        "model/leave_one_out.py",
+        "design.with_known_noise(noise_std / float(scale[0]), hyper",
+        "design.with_known_noise(noise_std, hyper",
+    ),
+    (
+        "targets that all count alike in the mean variance",
+        "learning/status.py",
+        "(phi * pool.targets.weight[:, None]).T @ phi",
+        "phi.T @ phi / len(phi)",
+    ),
+    (
+        "targets that all count alike in what is known of them",
+        "learning/gain.py",
+        "return targets.x, targets.weight, np",
+        "return targets.x, np.full(len(targets.x), 1 / len(targets.x)), np",
+    ),
+    (
+        "many targets thinned as if they counted alike",
+        "data/targets.py",
+        "    ends = np.cumsum(weight)",
+        "    ends = np.cumsum(np.ones(len(x)))",
+    ),
+    (
+        "EPIG of one output",
+        "acquisition/prediction.py",
+        "-0.5 * posterior.n_outputs * gain",
+        "-0.5 * gain",
+    ),
+    (
+        "IVR of one output",
+        "acquisition/prediction.py",
+        "float((posterior.output_scale**2).mean()), LARGEST",
+        "float(posterior.output_scale[0] ** 2), LARGEST",
+    ),
+    (
+        "a set that spans batches keeps its last",
+        "outofcore/embed_part.py",
+        "mine[0] += before[0]",
+        "mine[0] = before[0]",
+    ),
+    (
+        "a set that spans parts keeps its last row",
+        "outofcore/build.py",
+        "shared[at] = shared.get(at, 0.0) + edge",
+        "shared[at] = edge",
+    ),
+    (
+        "a set that spans parts keeps its last sums",
+        "outofcore/build.py",
+        "sums[:, first : first + count] += part",
+        "sums[:, first : first + count] = part",
+    ),
+    (
+        "a sample that begins anew in each batch",
+        "outofcore/index.py",
+        "-batch.first_individual % step :: step",
+        "::step",
+    ),
+    (
+        "bounds kept under known noise",
+        "learning/algorithm.py",
+        "moves = noisy or model",
+        "moves = model",
+    ),
+    (
+        "bounds kept after a network has learned",
+        "learning/algorithm.py",
+        "pool=with_squares(known), ceiling=None)",
+        "pool=with_squares(known))",
+    ),
+    (
+        "changes without the lock, in PostgreSQL",
+        "study/storage/transactions.py",
+        "records.state(connection, record, lock=True)",
+        "records.state(connection, record, lock=False)",
+    ),
+    (
+        "changes without the lock, in SQLite",
+        "study/storage/database.py",
+        "execution_options(sumwise_writes=True)",
+        "execution_options(sumwise_writes=False)",
+    ),
+    (
+        "files that are not flushed",
+        "util/files.py",
+        "            file.flush()\n            os.fsync(file.fileno())",
+        "            file.flush()",
+    ),
+    (
+        "names in an export that are not flushed",
+        "study/export.py",
+        "        sync_folder(unfinished)\n",
+        "        pass\n",
+    ),
+    (
+        "the name of an export that is not flushed",
+        "study/export.py",
+        "        sync_folder(place.parent)\n",
+        "        pass\n",
+    ),
+    (
+        "rows of a design that are not flushed",
+        "outofcore/build.py",
+        "            os.fsync(out.fileno())",
+        "            pass",
+    ),
+    (
+        "individuals of a design that are not flushed",
+        "outofcore/build.py",
+        "        os.fsync(file.fileno())",
+        "        pass",
+    ),
+    (
+        "rows that a design grows by are not flushed",
+        "outofcore/grow.py",
+        "        os.fsync(file.fileno())",
+        "        pass",
+    ),
+    (
+        "the name of a design that is not flushed",
+        "outofcore/build.py",
+        "    sync_folder(os.path.dirname(home))",
+        "    pass",
+    ),
+    (
+        "amended values that come back from a file",
+        "study/storage/transactions.py",
+        'kinds = ("told", "amended", "retracted")',
+        'kinds = ("told", "retracted")',
+    ),
+    (
+        "planned noise forgotten when a correction is judged",
+        "web/session.py",
+        "0.0 if planned is None else planned[position]",
+        "0.0",
+    ),
+    (
+        "claims that ended otherwise logged as expired",
+        "study/storage/transactions.py",
+        "            if self._drop(claims, claim.position):\n                self._log(",
+        "            if self._drop(claims, claim.position) or True:\n                self._log(",
+    ),
+    (
+        "imports that take any setting",
+        "model/fit.py",
+        "if not isinstance(given := getattr(self, name), bool | np.bool_):",
+        "if (given := getattr(self, name)) is None:",
     ),
 ]
 

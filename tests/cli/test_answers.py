@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 
 import pytest
@@ -146,3 +147,29 @@ def test_parts_that_cannot_be_are_refused_with_their_row_and_column(run, tmp_pat
     assert "Nothing was stored" in found
     with sw.open_study("a.db") as study:
         assert study.answers == ()
+
+
+ODD = ["=1+1", "+a", "-b", "@c", "\td", "-5", "'=1+1"]
+
+
+def test_ids_like_formulas_go_through_every_file_of_the_shell(run, tmp_path):
+    sets = sw.Sets.from_arrays([[[float(n)], [n + 1.0]] for n in range(len(ODD))], ids=ODD)
+    for name in ("one.db", "two.db"):
+        sw.create_study(tmp_path / name, sets).close()
+    with sw.open_study("one.db") as study:
+        for n, set_id in enumerate(ODD):
+            study.tell(set_id, n - 3.0, by="=ann", note="@note")
+    for command in ("answers", "history", "predict"):
+        run(command, "one.db", "-o", f"{command}.csv")
+    run("export", "one.db", "folder")
+    files = [*tmp_path.glob("*.csv"), *tmp_path.glob("folder/*.csv")]
+    cells = {c for f in files for row in csv.reader(f.read_text().splitlines()) for c in row}
+    numbers = {c for c in cells if re.fullmatch(r"-[0-9.]+(e-[0-9]+)?", c)}
+    assert {"-5", "-3.0"} <= numbers
+    assert [c for c in cells - numbers if c[:1] in tuple("=+-@\t")] == []
+    run("tell", "two.db", "--from", "answers.csv")
+    run("import", "folder", "three.db")
+    for name in ("two.db", "three.db"):
+        with sw.open_study("one.db") as first, sw.open_study(name) as second:
+            said = [(a.set_id, a.y_bar, a.by, a.note) for a in first.answers]
+            assert [(a.set_id, a.y_bar, a.by, a.note) for a in second.answers] == said

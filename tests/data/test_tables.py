@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import csv
+import math
 import os
+import tempfile
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from pyarrow import parquet
 
-from sumwise.data.dialect import Dialect, place
+from sumwise.data.dialect import Dialect, Reading, place
 from sumwise.data.frames import no_column
 from sumwise.data.individuals import read_individuals
 from sumwise.data.tables import check_output, read_table, write_table
@@ -222,3 +229,38 @@ def test_the_text_among_truths_is_named_and_not_the_first_truth(tmp_path):
     (tmp_path / "a.csv").write_text("id,small\n1,False\n2,maybe\n")
     with pytest.raises(DataError, match="line 3: 'small' is 'maybe', not a number"):
         read_table(tmp_path / "a.csv", lambda name: False).numbers("small")
+
+
+# --- formulas -------------------------------------------------------------------------------------
+
+ODD_TEXT = st.text("=+-@\t\r\n'5.e;a", min_size=1, max_size=6)
+
+
+def is_harmless(cell):
+    """Whether a spreadsheet shows this as it is, or as a number."""
+    with contextlib.suppress(ValueError):
+        return math.isfinite(float(cell))
+    return cell[:1] not in tuple("=+-@\t\r\n")
+
+
+@given(st.lists(ODD_TEXT, min_size=1, max_size=5), st.lists(ODD_TEXT, min_size=2, max_size=2))
+def test_text_that_looks_like_a_formula_is_harmless_in_csv_and_read_back_as_it_was(texts, names):
+    assume(names[0] != names[1])
+    values = [-1.5 * n for n in range(len(texts))]
+    columns = {names[0]: texts, names[1]: values}
+    kinds = (pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()))
+    for kind in kinds:
+        written = pa.table([pa.array(texts).cast(kind), pa.array(values)], names=names)
+        with tempfile.TemporaryDirectory() as folder:
+            path = write_table(written, Path(folder, "t.csv"))
+            with path.open(newline="", encoding="utf-8") as file:
+                cells = [cell for row in csv.reader(file) for cell in row]
+            assert all(map(is_harmless, cells)), cells
+            reading = Reading(sep=",", decimal=".")
+            assert columns_of(read_table(path, text(names[0]), reading)) == columns
+
+
+def test_a_table_that_another_program_wrote_is_read_as_it_is_written(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("name,value\n=a,1\n'=a,2\n'-5,3\n")
+    assert columns_of(read_table(file, text("name")))["name"] == ["=a", "'=a", "'-5"]

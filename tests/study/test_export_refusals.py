@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import dataclasses
 import hashlib
 import json
 import os
@@ -13,8 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 import sumwise as sw
+from sumwise.model.fit import ModelConfig
+from sumwise.model.serialize import pack_config, unpack_config
 from tests.builders import random_sets
 from tests.folders import FILES, edit, lived
 
@@ -228,12 +234,45 @@ def test_a_description_that_makes_no_sense_is_refused(plain, tmp_path, changes, 
         ("n_basis", "many", "n_basis is 'many'; give a whole number"),
         ("hyperparameters", "guess", "hyperparameters is 'guess'"),
         ("colour", "red", "model settings cannot be read"),
+        ("degree", "two", "degree is 'two'; give a whole number"),
+        ("degree", True, "degree is True; give a whole number"),
+        ("lengthscale", "wide", "lengthscale is 'wide'; give a number"),
+        ("evidence_prior", "no", "evidence_prior is 'no'; give True or False"),
+        ("standardize", 2, "standardize is 2; give True or False"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(plain, tmp_path, setting, value, words):
     model = json.loads((plain / "study.json").read_text())["model"]
     change_head(plain, model={**model, setting: value})
     refused(plain, tmp_path, words)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 2**70) | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=4,
+)
+SETTINGS = [field.name for field in dataclasses.fields(ModelConfig)]
+OF_NETWORKS = [field.name for field in dataclasses.fields(sw.Neural)]
+
+
+@given(st.sampled_from(["linear", "auto", "fourier"]), st.sampled_from(SETTINGS), JSON)
+def test_any_setting_of_a_model_is_one_that_can_be_computed_with_or_refused(basis, name, value):
+    sets = random_sets([2] * 3, np.random.default_rng(0))
+    settings = {**json.loads(pack_config(ModelConfig(basis=basis, n_basis=4))), name: value}
+    with contextlib.suppress(sw.SumwiseError):
+        config = unpack_config(json.dumps(settings))
+        assume(config.n_basis < 100 and config.degree < 10)
+        fitted = sw.AggregateRegressor.from_config(config).fit(sets, [1.0, 2.0, 3.0])
+        assert np.isfinite(fitted.predict(sets.x)).all()
+        assert unpack_config(pack_config(config)) == config
+
+
+@given(st.sampled_from(OF_NETWORKS), JSON)
+def test_any_setting_of_a_network_is_one_that_can_be_kept_or_refused(name, value):
+    with contextlib.suppress(sw.SumwiseError):
+        config = unpack_config(json.dumps({"basis": {"neural": {name: value}}}))
+        pack_config(config)
 
 
 def test_settings_that_are_missing_are_refused(plain, tmp_path):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -45,11 +44,11 @@ from sumwise.model.generalised.refusals import check_sets
 from sumwise.outofcore.build import in_threads
 from sumwise.outofcore.design_store import as_sets
 from sumwise.outofcore.learn_recipe import Looked, learn, look_at, place_of
+from sumwise.util.memory import COPIES, limit
 from sumwise.util.text import count
 
 MOST_NAMED: Final = 20  # columns in a sentence
 UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-COPIES: Final = 4  # of a table that are in memory while it is grouped and packed
 
 
 # --- arguments ------------------------------------------------------------------------------------
@@ -109,10 +108,7 @@ class Table:
         """Bytes that the table may take in memory: as given, or half of the machine's memory."""
         if self.memory_limit is not None:
             return self.memory_limit
-        try:
-            return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-        except (ValueError, OSError, AttributeError):  # the system does not tell
-            return 4 * 10**9
+        return limit()
 
     @property
     def is_large(self) -> bool:
@@ -375,6 +371,7 @@ def _read(
     path, by, row_id = Path(table.data), table.by, table.row_id
     if not by and row_id is not None:  # each individual is a set of its own
         by, row_id = (row_id,), None
+    reading = replace(reading, memory=table.limit)
     with waiting(f"reading {visible(path.name)}"):
         found = known_columns(path, table.known, (*by, row_id), reading)
         labels = dict.fromkeys(design.labels.values(), "")

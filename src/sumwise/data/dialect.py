@@ -38,6 +38,7 @@ class Reading:
     sheet: str | None = None  # of an Excel file; or the layer of a GeoPackage
     centroid: bool = False  # whether geometries give two columns more
     say: Callable[[str], object] = str  # is given a sentence about what was found
+    memory: int | None = None  # bytes that Parquet may take; half of the machine's if left out
 
     @property
     def typed(self) -> tuple[str, ...]:

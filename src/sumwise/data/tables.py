@@ -43,6 +43,8 @@ from sumwise.data.geo_write import ENDINGS, to_geojson, with_geometry
 from sumwise.data.parquet import open_parquet
 from sumwise.errors import DataError, SettingError, SumwiseError
 from sumwise.util.files import atomic_write
+from sumwise.util.memory import read_parquet
+from sumwise.util.text import FORMULA_SIGNS, tamed, untamed
 
 # --- reading --------------------------------------------------------------------------------------
 
@@ -134,7 +136,7 @@ def _read(
     if kind in PARQUET:
         # pyarrow's read_table would import pandas, and take columns from names of folders
         with open_parquet(str(path)) as file:
-            table, geometry = _named_once(file.read(), path), None
+            table, geometry = _named_once(read_parquet(file, str(path), reading.memory), path), None
         found = of_parquet(table.schema.metadata)
         if found is not None and found[0] in table.column_names:
             geometry = Geometry(table.column(found[0]).to_pylist(), found[1])
@@ -267,7 +269,9 @@ def _parse(path: Path, dialect: Dialect, text: Callable[[str], bool]) -> Any:
         broken.append(row)
         return "error"
 
-    kept = {name: pyarrow.string() for name in _heading(path, dialect) if text(name)}
+    heading = _heading(path, dialect)
+    named = zip(heading, _untamed(heading), strict=True)
+    kept = {name: pyarrow.string() for name, own in named if text(own or "")}
     try:
         with (
             pyarrow.OSFile(str(path))  # never unpacked, whatever the name ends in
@@ -298,7 +302,7 @@ def _parse(path: Path, dialect: Dialect, text: Callable[[str], bool]) -> Any:
         ) from None
     if any(str(column.type) == "binary" for column in table.columns):
         raise UnicodeError("it is not UTF-8")
-    return _named_once(table, path)
+    return _named_once(_each_text(table, _untamed), path)
 
 
 def _heading(path: Path, dialect: Dialect) -> list[str]:
@@ -330,13 +334,29 @@ def write_rows(table: Any, file: IO[bytes], suffix: str) -> None:
     """Write an Arrow table into an open file, as Parquet or CSV."""
     from pyarrow import csv, parquet
 
-    (parquet.write_table if suffix in PARQUET else csv.write_csv)(table, file)
+    if suffix in PARQUET:
+        parquet.write_table(table, file)
+    else:
+        csv.write_csv(marked(table), file)
+
+
+def marked(table: Any) -> Any:
+    """The table with an apostrophe before text that a spreadsheet would take for a formula.
+
+    >>> import pyarrow as pa
+    >>> marked(pa.table({"=a": ["@b", "-5", "c"], "d": [-1.5, 2.0, 3.0]})).to_pydict()
+    {"'=a": ["'@b", '-5', 'c'], 'd': [-1.5, 2.0, 3.0]}
+    """
+    return _each_text(table, _tamed)
 
 
 def write_table(
     table: Any, path: Path, force: bool = False, geometry: Geometry | None = None
 ) -> Path:
     """Write an Arrow table as CSV or Parquet, by the suffix; whole or not at all.
+
+    Text in CSV that a spreadsheet would take for a formula gets an apostrophe in front, which
+    `read_table` takes away.
 
     Args:
         geometry: Of each row; the file is GeoJSON or GeoParquet then.
@@ -368,3 +388,36 @@ def write_table(
             f"{path} cannot hold this table ({error}); a file that ends in .parquet holds more"
         ) from error
     return path
+
+
+Texts = Sequence[str | None]
+
+
+def _tamed(texts: Texts) -> Texts:
+    return [text and tamed(text) for text in texts]
+
+
+def _untamed(texts: Texts) -> Texts:
+    """The texts of a column without marks; those of a writer who did not mark them as they are."""
+    if any(text and text[0] != "'" and tamed(text) != text for text in texts):
+        return texts
+    return [text and untamed(text) for text in texts]
+
+
+def _each_text(table: Any, change: Callable[[Texts], Texts]) -> Any:
+    """The table with its names, and each column of texts that may look like formulas, changed."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    columns = []
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if pa.types.is_string_view(column.type):
+            column = column.cast(pa.string())
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            odd = compute.match_substring_regex(column, f"^'*{FORMULA_SIGNS}")
+            if compute.any(odd).as_py():
+                column = pa.array(change(column.to_pylist()), column.type)
+        columns.append(column)
+    return pa.table(columns, names=[name or "" for name in change(table.column_names)])

@@ -24,7 +24,7 @@ from sumwise.errors import InvalidSetError, SettingError
 from sumwise.model import evidence, known_noise, mixture_weights, posterior, scaling
 from sumwise.model.basis import Basis, Neural, Scaled, draw
 from sumwise.model.basis.auto import BIAS, Hypotheses
-from sumwise.model.basis.fixed import check_number
+from sumwise.model.basis.fixed import MOST_WAVES, check_number
 from sumwise.model.design import AGAIN_FROM, Design, Pool, all_features, embed, features
 from sumwise.model.generalised import averaging, refusals
 from sumwise.model.generalised.averaging import Generalised
@@ -72,6 +72,12 @@ class ModelConfig:
             object.__setattr__(self, "spatial", pair)
         if self.random_state is not None:
             validate.count(self.random_state, "random_state", 0)
+        check_number(self.n_basis, "n_basis", 1, MOST_WAVES, whole=True)
+        check_number(self.lengthscale, "lengthscale", 1e-100, 1e100)
+        check_number(self.degree, "degree", 0, MOST_WAVES, whole=True)
+        for name in ("evidence_prior", "standardize"):
+            if not isinstance(given := getattr(self, name), bool | np.bool_):
+                raise SettingError(f"{name} is {given!r:.60}; give True or False")
         chosen = self.hyperparameters
         if self.outputs != "numbers":
             refusals.check_settings(self.outputs, self.basis, chosen)

@@ -45,7 +45,7 @@ from sumwise.outofcore.embed_part import (
 from sumwise.outofcore.external_sort import BUCKET_BYTES, sorted_copy
 from sumwise.outofcore.index import Index, ids_of, index_of, refuse_ids, survey_part
 from sumwise.outofcore.learn_recipe import learn, look_at
-from sumwise.util.files import PARTIAL, lock
+from sumwise.util.files import PARTIAL, lock, sync_folder
 from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float, Int
 
@@ -389,6 +389,7 @@ def _finish(folder: str, manifest: DesignManifest) -> None:
         for left in ("parts", SORTED):
             _clear(folder, left)
         return
+    sync_folder(os.path.dirname(home))  # which has the folder's own name
     for left in ("parts", SORTED):
         shutil.rmtree(os.path.join(folder, left), ignore_errors=True)
 

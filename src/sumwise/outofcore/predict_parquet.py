@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -19,6 +19,7 @@ import numpy as np
 
 from sumwise.data.parquet import Batch, Part, Scan, batches
 from sumwise.data.recipe import Encoded
+from sumwise.data.tables import marked
 from sumwise.errors import DataError, InvalidSetError, SettingError
 from sumwise.model import predict as outputs
 from sumwise.model.bounded import within
@@ -43,14 +44,12 @@ def predict(
     run: Run,
     overwrite: bool = False,
     ends: tuple[float, float] = UNBOUNDED,
-    change: Callable[[Any], Any] = lambda table: table,
 ) -> int:
     """Predict all parts, each to its own file in a new folder, or all to one file in order.
 
     Args:
         overwrite: Whether one file may take the place of another.
         ends: Bounds of an output, at which each row is cut on its own.
-        change: Changes the tables that are written to one file.
     """
     own_names(_added(model), scan.by)  # refused now, not in the middle
     if model.generalised is not None and scan.weights == "mean":
@@ -69,9 +68,7 @@ def predict(
             os.makedirs(out, exist_ok=True)
         with Slow("predicting", scan.rows) as slow:
             if single:
-                found: Iterable[int] = _one_file(
-                    model, scan, level, out, parts, overwrite, ends, change
-                )
+                found: Iterable[int] = _one_file(model, scan, level, out, parts, overwrite, ends)
             else:
                 found = run(partial(predict_part, model, scan, level, out, ends=ends), parts)
             for rows in found:
@@ -114,7 +111,6 @@ def _one_file(
     parts: Sequence[Part],
     overwrite: bool = True,
     ends: tuple[float, float] = UNBOUNDED,
-    change: Callable[[Any], Any] = lambda table: table,
 ) -> Iterator[int]:
     """Write parts to one file, which appears when all are done; gives the rows of each."""
     from pyarrow import csv, parquet
@@ -127,7 +123,8 @@ def _one_file(
                 with _naming(batch):
                     found = _intervals(model, scan, batch, level)
                     found = found if ends == UNBOUNDED else within(found, *ends)
-                table = change(_table(scan, batch, found, added, in_columns))
+                table = _table(scan, batch, found, added, in_columns)
+                table = table if in_columns else marked(table)
                 if writer is None:
                     kind = parquet.ParquetWriter if in_columns else csv.CSVWriter
                     writer = opened.enter_context(kind(file, table.schema))

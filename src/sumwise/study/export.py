@@ -20,7 +20,8 @@
 The folder is written under another name beside its place and renamed, so it is whole or not there.
 What can be computed again, such as what a model has learned, is left out. `id` is how people see a
 set's id, `id_json` the exact value. In CSV files an empty field means that nothing was given; text
-that is empty or begins with a backslash has one more backslash in front.
+that is empty, or begins with a backslash or like a formula of a spreadsheet, has one more backslash
+in front.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ from sumwise.study.storage.id_json import many_to_json, to_json
 from sumwise.study.storage.records import StudyRecord
 from sumwise.util.files import sha256_of, sync_folder, temporary_name, write_file
 from sumwise.util.progress import Slow
-from sumwise.util.text import shown
+from sumwise.util.text import shown, tamed
 
 FORMAT: Final = 1
 STUDY: Final = "study.json"
@@ -309,7 +310,8 @@ def _csv(table: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[Hashable])
     for number, row in enumerate(rows, start=1):
         at = row["position"]
         cells = {name: _cell(row.get(stored, number)) for name, stored in columns.items()}
-        writer.writerow({**cells, "set": "" if at is None else shown(ids[at])}.values())
+        name = "" if at is None else tamed(shown(ids[at]), "\\")
+        writer.writerow({**cells, "set": name}.values())
     return text.getvalue().encode()
 
 
@@ -323,5 +325,5 @@ def _pools_file(pools: Sequence[Mapping[str, Any]]) -> bytes:
 
 def _cell(value: Any) -> str:
     if isinstance(value, str):
-        return f"\\{value}" if not value or value.startswith("\\") else value
+        return f"\\{value}" if not value or value.startswith("\\") else tamed(value, "\\")
     return "" if value is None else repr(value)

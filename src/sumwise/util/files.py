@@ -14,6 +14,7 @@ from typing import IO, Any, Final
 import numpy as np
 
 from sumwise.errors import DataError
+from sumwise.util.memory import read_parquet
 
 PARTIAL: Final = ".sumwise-"  # temporary files are called .sumwise-<random>.part
 
@@ -144,7 +145,7 @@ def parquet_table(content: bytes) -> Any:
     from pyarrow import BufferReader, parquet
 
     file = parquet.ParquetFile(BufferReader(content), pre_buffer=False)
-    return file.read(use_threads=False)
+    return read_parquet(file, "the table")
 
 
 def let_go(rows: np.ndarray) -> None:

@@ -7,6 +7,7 @@ have three digits (`figure` with typographic signs, `plain` without); files hold
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Hashable, Mapping, Sequence
 from difflib import get_close_matches
@@ -19,6 +20,9 @@ LONGEST: Final = 30  # characters of an id in a chart
 JOINERS: Final = "\u200c\u200d"  # invisible, but they join characters into one sign
 NONE: Final = "–"
 MOST_COMPARED: Final = 20_000  # ids that a mistyped one is compared with
+# what spreadsheets take for a formula, behind apostrophes or not; numbers are not
+FORMULA_SIGNS: Final = r"[=+\-@\t\r\n]"
+_FORMULA: Final = re.compile(rf"'*(?![+-]?[0-9.]+([eE][+-]?[0-9]+)?\Z){FORMULA_SIGNS}")
 
 
 def shown(set_id: Hashable) -> str:
@@ -117,6 +121,24 @@ def plain(value: float, digits: int = 3) -> str:
     if not 1e-4 <= abs(value) < 1e9:
         return f"{value:.{digits}g}"
     return figure(value, digits).replace(",", "").replace("−", "-")
+
+
+def tamed(text: str, mark: str = "'") -> str:
+    """Text for a CSV file, marked in front if a spreadsheet would take it for a formula.
+
+    >>> tamed("=1+1"), tamed("'=1+1"), tamed("-5"), tamed("-b"), tamed("b")
+    ("'=1+1", "''=1+1", '-5', "'-b", 'b')
+    """
+    return f"{mark}{text}" if _FORMULA.match(text) else text
+
+
+def untamed(text: str) -> str:
+    """The text that `tamed` gave to a CSV file.
+
+    >>> untamed("'=1+1"), untamed("''=1+1"), untamed("'-5"), untamed("'b")
+    ('=1+1', "'=1+1", "'-5", "'b")
+    """
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
 
 
 def json_ready(value: Any) -> Any:

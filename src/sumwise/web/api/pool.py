@@ -195,15 +195,10 @@ def _download(session: Session, suffix: str, media_type: str) -> WholeFile:
     if scan is None:
         table = study.predict(level=LEVEL).to_arrow()
         return _sent(session, table, "individuals", suffix, media_type)
-    model, safe = (
-        study.model.fitted(),
-        escape_formulas if media_type == CSV else lambda table: table,
-    )
-
     with tempfile.TemporaryDirectory(prefix="sumwise-") as folder:
         path, ends = os.path.join(folder, f"individuals{suffix}"), study.about.ends
         try:
-            streams.predict(model, scan, path, LEVEL, in_threads, ends=ends, change=safe)
+            streams.predict(study.model.fitted(), scan, path, LEVEL, in_threads, ends=ends)
             file = open(path, "rb")  # noqa: SIM115 (the response closes it)
         except OSError as error:
             raise _no_room(error) from error
@@ -232,8 +227,6 @@ def download_plate(
 
 def _sent(session: Session, table: Any, what: str, suffix: str, media_type: str) -> WholeFile:
     """A table as a file, which is complete before the first byte is sent."""
-    if media_type == CSV:
-        table = escape_formulas(table)
     file = tempfile.TemporaryFile(prefix="sumwise-")  # noqa: SIM115 (the response closes it)
     try:
         write_rows(table, file, suffix)
@@ -252,29 +245,3 @@ def _whole(session: Session, file: IO[bytes], what: str, suffix: str, media_type
 def _no_room(error: OSError) -> StorageError:
     reason = error.strerror or error
     return StorageError(f"the file cannot be written ({reason}); make room on the disk")
-
-
-# what spreadsheets take for a formula; numbers are not
-_FORMULA: Final = re.compile(r"(?![+-]?[0-9.]+([eE][+-]?[0-9]+)?\Z)[=+\-@\t\r\n]")
-
-
-def escape_formulas(found: Any) -> Any:
-    """The table with an apostrophe before text that a spreadsheet would take for a formula.
-
-    >>> import pyarrow as pa
-    >>> escape_formulas(pa.table({"=a": ["@b", "-5", "c"], "d": [-1.5, 2.0, 3.0]})).to_pydict()
-    {"'=a": ["'@b", '-5', 'c'], 'd': [-1.5, 2.0, 3.0]}
-    """
-    import pyarrow as pa
-
-    columns = [
-        pa.array([_escaped(text) for text in column.to_pylist()])
-        if pa.types.is_string(column.type)
-        else column
-        for column in found.columns
-    ]
-    return pa.table(columns, names=[_escaped(name) for name in found.column_names])
-
-
-def _escaped(text: str) -> str:
-    return f"'{text}" if _FORMULA.match(text) else text
