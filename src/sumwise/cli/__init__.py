@@ -136,7 +136,7 @@ _COMMANDS = {
         "pools:pools": "List the pools that were designed, and who is in them.",
         "pool:pool": "Change who is in the sets: individuals join, leave or are corrected.",
         "serve:serve": "Serve a page in the browser for the people who measure.",
-        "token:token": "Give people tokens of their own for the page, or take them back.",
+        "token:token": "Give people tokens of their own for the page, list and revoke them.",
     },
     "Looking": {
         "status:status": "Show progress, and how much there is still to learn.",

@@ -15,7 +15,7 @@ from sumwise.web.tokens import Holder
 
 @click.group(cls=Main, context_settings=SETTINGS)
 def token() -> None:
-    """Give people tokens of their own for the page, list them and take them back.
+    """Give people tokens of their own for the page, list and revoke them.
 
     The token of `sumwise serve` lets its holder write under any name. A token of a person writes
     under this person's name only, or not at all. Tokens are kept for you on this machine, in

@@ -67,7 +67,7 @@ class Table:
         """Read objects of pandas that are True, False or missing as such."""
         import narwhals as nw
 
-        for name in self.frame.columns:
+        for name in () if self.frame is None else self.frame.columns:
             if isinstance(name, str) and not name.isascii() and not is_unicode(name):
                 raise self.refusal(f"column {name!r:.80} is not valid Unicode; correct its name")
         if isinstance(self.frame, nw.DataFrame) and self.frame.implementation.is_pandas_like():

@@ -22,7 +22,9 @@ NONE: Final = "–"
 MOST_COMPARED: Final = 20_000  # ids that a mistyped one is compared with
 # what spreadsheets take for a formula, behind apostrophes or not; numbers are not
 FORMULA_SIGNS: Final = r"[=+\-@\t\r\n]"
-_FORMULA: Final = re.compile(rf"'*(?![+-]?[0-9.]+([eE][+-]?[0-9]+)?\Z){FORMULA_SIGNS}")
+_FORMULA: Final = re.compile(
+    rf"'*(?![+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z){FORMULA_SIGNS}"
+)
 
 
 def shown(set_id: Hashable) -> str:

@@ -15,6 +15,7 @@ import json
 import logging
 import re
 import socket
+from contextlib import suppress
 from typing import Any, Final
 
 from starlette.datastructures import Headers, MutableHeaders

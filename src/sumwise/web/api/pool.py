@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from pathlib import Path
 from typing import IO, Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
