@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from contextlib import ExitStack, contextmanager
@@ -266,6 +268,30 @@ def test_another_machine_has_a_share_of_the_places(path, monkeypatch):
                 )
                 found.sendall(ask)
                 assert found.recv(100).startswith(b"HTTP/1.1 " + status)
+
+
+def test_replies_are_sent_at_once(path, monkeypatch):
+    with short(path, monkeypatch) as server, connected(server) as connection:
+        connection.sendall(head(server, "GET /api/events").encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 200 OK")
+        (other,) = server.ready.server_state.connections
+        accepted = other.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_the_soft_limit_on_files_is_raised():
+    script = (
+        "import resource; from sumwise.web.connections import most_connections as most;"
+        "limit = resource.RLIMIT_NOFILE; print(most(), *resource.getrlimit(limit))"
+    )
+    for soft, hard, expected in (
+        (64, 512, "341 512 512"),
+        (300, 5000, "2048 4096 5000"),
+        (4500, 5000, "2048 4500 5000"),
+    ):
+        limits = f'ulimit -S -n {soft}; ulimit -H -n {hard}; exec "$@"'
+        command = ["sh", "-c", limits, "sh", sys.executable, "-c", script]
+        assert subprocess.check_output(command, text=True).strip() == expected
 
 
 def test_a_failure_to_accept_is_logged_once_a_minute(monkeypatch, caplog):
