@@ -85,7 +85,8 @@ def test_it_serves_says_where_and_ends_with_ctrl_c(path, tmp_path):
     with running(path, tmp_path / "state") as server:
         asked = asyncio.run(look(server))
         assert asyncio.run(listen(server)) < 30
-        said = server.process.communicate(timeout=60)[1]
+        server.process.wait(timeout=60)
+        said = (tmp_path / "state" / "log").read_text()
         assert server.process.returncode == 0
         assert "Study 'study' is served at" in said
         assert "The server has ended." in said

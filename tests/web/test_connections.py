@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from contextlib import ExitStack, contextmanager
@@ -193,11 +195,18 @@ def test_heads_and_bodies_that_do_not_end_are_not_waited_for(path, monkeypatch):
             assert said(connection) == b""
 
 
-def test_one_who_takes_nothing_is_not_waited_for(path, monkeypatch):
+def test_one_who_takes_nothing_is_not_waited_for(tmp_path, monkeypatch):
+    path = tmp_path / "large.db"
+    sets = random_sets([400] * 400, np.random.default_rng(0))
+    sw.create_study(path, sets, model=LINEAR).close()
     with short(path, monkeypatch, READER=0.3) as server:
-        for times in (1, 30):
-            with connected(server, head(server, "GET /static/vega.js") * times):
-                deadline = time.monotonic() + 60
+        for call in ("GET /static/vega.js", "GET /api/individuals.csv"):
+            with socket.socket() as connection:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                connection.connect((server.host, server.port))
+                connection.sendall(head(server, call).encode())
+                assert connection.recv(10) == b"HTTP/1.1 2"
+                deadline = time.monotonic() + 30
                 while server.ready.server_state.connections and time.monotonic() < deadline:
                     time.sleep(0.05)
                 assert not server.ready.server_state.connections
@@ -266,6 +275,30 @@ def test_another_machine_has_a_share_of_the_places(path, monkeypatch):
                 )
                 found.sendall(ask)
                 assert found.recv(100).startswith(b"HTTP/1.1 " + status)
+
+
+def test_replies_are_sent_at_once(path, monkeypatch):
+    with short(path, monkeypatch) as server, connected(server) as connection:
+        connection.sendall(head(server, "GET /api/events").encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 200 OK")
+        (other,) = server.ready.server_state.connections
+        accepted = other.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_the_soft_limit_on_files_is_raised():
+    script = (
+        "import resource; from sumwise.web.connections import most_connections as most;"
+        "limit = resource.RLIMIT_NOFILE; print(most(), *resource.getrlimit(limit))"
+    )
+    for soft, hard, expected in (
+        (64, 512, "341 512 512"),
+        (300, 5000, "2048 4096 5000"),
+        (4500, 5000, "2048 4500 5000"),
+    ):
+        limits = f'ulimit -S -n {soft}; ulimit -H -n {hard}; exec "$@"'
+        command = ["sh", "-c", limits, "sh", sys.executable, "-c", script]
+        assert subprocess.check_output(command, text=True).strip() == expected
 
 
 def test_a_failure_to_accept_is_logged_once_a_minute(monkeypatch, caplog):

@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import socket
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +22,7 @@ from sumwise.web.connections import BACKLOG, Complaints, Connection, most_connec
 
 PORT: Final = 8765
 FURTHER: Final = 50  # ports to try for a free one
+SWITCH: Final = 0.0005  # seconds that a thread may keep others waiting; a write takes many turns
 PATIENCE: Final = 5  # seconds for running requests when the server stops
 
 
@@ -65,7 +67,7 @@ def _bind(host: str, port: int) -> socket.socket:
     family, where = found[0][0], found[0][4]
     both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
     bound = socket.create_server(where, family=family, backlog=BACKLOG, dualstack_ipv6=both)
-    # asyncio does so for sockets that say that they are TCP only; replies would wait 40 ms
+    # or a reply waits for 40 ms; asyncio does it for sockets that say that they are TCP only
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return bound
 
@@ -117,6 +119,7 @@ def run(server: uvicorn.Server, address: Address) -> None:
     """Serve until Ctrl-C; arithmetic leaves one core free for other requests."""
     from threadpoolctl import threadpool_limits
 
+    sys.setswitchinterval(SWITCH)
     threadpool_limits(max(1, (os.cpu_count() or 2) - 1), user_api="blas")
     assert isinstance(server.config.app, FastAPI)
     warm_up(server.config.app.state.served)
