@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+import sumwise as sw
 from sumwise.data.dialect import Dialect, place
 from sumwise.data.frames import no_column
 from sumwise.data.individuals import read_individuals
@@ -222,3 +224,11 @@ def test_the_text_among_truths_is_named_and_not_the_first_truth(tmp_path):
     (tmp_path / "a.csv").write_text("id,small\n1,False\n2,maybe\n")
     with pytest.raises(DataError, match="line 3: 'small' is 'maybe', not a number"):
         read_table(tmp_path / "a.csv", lambda name: False).numbers("small")
+
+
+@pytest.mark.parametrize("by", ["set", "a\ud800"])
+def test_a_column_name_that_no_file_can_hold_is_refused(by):
+    table = pd.DataFrame({"set": ["a", "b"], "x": [1.0, 2.0], "third": ["a", "b"]})
+    table.columns = pd.Index(["set", "x", "a\ud800"], dtype=object)
+    with pytest.raises(sw.InvalidSetError, match="not valid Unicode; correct its name"):
+        sw.Sets.from_frame(table, by=by, x=["x"])
