@@ -663,5 +663,6 @@ def test_a_database_is_copied_and_put_back(url, tmp_path):
     assert "--force" in one_line(run("storage", "backup", url, copy).stderr)
     done("storage", "backup", url, copy, "--force")
     found = data_of("storage", "restore", url, copy)
-    assert os.path.exists(found["former"]) and len(found["studies"]) == 1
+    assert os.path.exists(found["former"])
+    assert len(found["studies"]) == 1
     assert "open it again" in one_line(done("storage", "restore", url, copy).stderr)
