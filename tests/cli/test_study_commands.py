@@ -652,3 +652,17 @@ def test_several_studies_in_one_database_are_told_apart(place, data):
 def test_a_database_is_brought_to_the_present_schema(url):
     assert "has the current schema" in one_line(done("storage", "upgrade", url).stdout)
     assert list(data_of("storage", "upgrade", url)) == ["schema"]
+
+
+def test_a_database_is_copied_and_put_back(url, tmp_path):
+    if "://" in url:
+        assert "pg_dump" in one_line(run("storage", "backup", url, tmp_path / "c.db").stderr)
+        return
+    copy = str(tmp_path / "copy.db")
+    assert "storage restore" in one_line(done("storage", "backup", url, copy).stderr)
+    assert "--force" in one_line(run("storage", "backup", url, copy).stderr)
+    done("storage", "backup", url, copy, "--force")
+    found = data_of("storage", "restore", url, copy)
+    assert os.path.exists(found["former"])
+    assert len(found["studies"]) == 1
+    assert "open it again" in one_line(done("storage", "restore", url, copy).stderr)

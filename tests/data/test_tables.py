@@ -9,12 +9,14 @@ import os
 import tempfile
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+import sumwise as sw
 from sumwise.data.dialect import Dialect, Reading, place
 from sumwise.data.frames import no_column
 from sumwise.data.individuals import read_individuals
@@ -264,3 +266,11 @@ def test_a_table_that_another_program_wrote_is_read_as_it_is_written(tmp_path):
     file = tmp_path / "t.csv"
     file.write_text("name,value\n=a,1\n'=a,2\n'-5,3\n")
     assert columns_of(read_table(file, text("name")))["name"] == ["=a", "'=a", "'-5"]
+
+
+@pytest.mark.parametrize("by", ["set", "a\ud800"])
+def test_a_column_name_that_no_file_can_hold_is_refused(by):
+    table = pd.DataFrame({"set": ["a", "b"], "x": [1.0, 2.0], "third": ["a", "b"]})
+    table.columns = pd.Index(["set", "x", "a\ud800"], dtype=object)
+    with pytest.raises(sw.InvalidSetError, match="not valid Unicode; correct its name"):
+        sw.Sets.from_frame(table, by=by, x=["x"])

@@ -218,3 +218,15 @@ def test_programs_in_a_database_are_refused_before_and_after_it_is_opened(path, 
     ):
         with refused:
             use()
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_log_that_is_removed_under_an_open_study_is_noticed(path, anew):
+    with sw.open_study(path) as study:
+        study.tell(30, 1.0)
+        for end in ("-wal", "-shm"):
+            os.rename(path + end, path + end + ".former")
+        if anew:  # as a program makes it that comes later
+            Path(path + "-wal").touch()
+        with pytest.raises(sw.StorageError, match="changed by another program"):
+            study.tell(31, 1.0)

@@ -3,6 +3,7 @@
 import hashlib
 import mmap
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from sumwise.errors import DataError
+from sumwise.util import files
 from sumwise.util.files import atomic_write, let_go, lock, sha256_of, write_file
 
 
@@ -97,3 +99,19 @@ def test_rows_of_a_mapped_file_take_no_memory_once_they_are_let_go(tmp_path):
     np.testing.assert_array_equal(mapped, rows)
     let_go(rows)  # nothing is mapped: nothing happens
     assert rows[-1, -1] == 2**22 - 1
+
+
+def test_no_writer_opens_a_file_that_may_be_a_link():
+    """All go through `atomic_write`, but for those that go on with a file of their own."""
+    source = Path(files.__file__).parents[1]
+    direct = re.compile(r"""(write_text|write_bytes|shutil\.copy|mkstemp)\(|open\([^)]*"w[b+]*\"""")
+    found = {
+        f"{path.name}: {line.strip()}"
+        for path in source.rglob("*.py")
+        for line in path.read_text().splitlines()
+        if direct.search(line)
+    }
+    assert found == {
+        'pool.py: file.write_bytes(body.csv.encode("utf-8", "surrogatepass"))',  # its own folder
+        'grow.py: with files.open(f"{root}/{name}", "wb") as file:',  # in object storage
+    }

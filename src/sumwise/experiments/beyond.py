@@ -9,6 +9,7 @@ of test individuals are counted after 10, 20 and 30 queries.
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from sumwise.experiments import tables
 from sumwise.experiments.protocol import BEYOND, OURS, PAPER, RANDOM, Curve, Experiment
 from sumwise.experiments.results import by_dataset
 from sumwise.report.page import Section, TextTable
+from sumwise.util.files import write_file
 from sumwise.util.shapes import Float
 
 Errors = Mapping[str, Mapping[str, float]]  # by data set and method
@@ -128,10 +130,11 @@ def save(
 ) -> list[Path]:
     """The text in table.md; the errors, and more cells for each data set, in table.csv."""
     page, table = folder / "table.md", folder / "table.csv"
-    page.write_text(text, encoding="utf-8")
-    with table.open("w", encoding="utf-8", newline="") as file:
-        lines = csv.writer(file, lineterminator="\n")
-        lines.writerow(("dataset", *next(iter(errors.values())), *more))
-        for name, each in errors.items():
-            lines.writerow((name, *(f"{error:.6g}" for error in each.values()), *cells[name]))
+    write_file(page, text)
+    rows = io.StringIO(newline="")
+    lines = csv.writer(rows, lineterminator="\n")
+    lines.writerow(("dataset", *next(iter(errors.values())), *more))
+    for name, each in errors.items():
+        lines.writerow((name, *(f"{error:.6g}" for error in each.values()), *cells[name]))
+    write_file(table, rows.getvalue())
     return [page, table]

@@ -22,6 +22,7 @@ from sumwise.experiments.readings import READINGS
 from sumwise.experiments.results import by_dataset
 from sumwise.experiments.tables import Cell
 from sumwise.report.page import Section, TextTable
+from sumwise.util.files import write_file
 from sumwise.util.shapes import Float
 
 ANCHORS = ("MaxN", RANDOM)
@@ -167,6 +168,6 @@ def write(folder: Path, curves: Sequence[Curve], table: Sequence[Cell]) -> list[
         sections.append(Section(f"Errors, {start}", ["Published in brackets."], table=grid))
     page, lines = folder / "table.md", folder / "table.csv"
     text = tables.markdown(FACTORIAL.title, [lead, *findings(found)], sections)
-    page.write_text(text, encoding="utf-8")
+    write_file(page, text)
     tables.write_csv(lines, table)
     return [page, lines]

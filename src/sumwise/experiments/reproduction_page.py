@@ -15,6 +15,7 @@ from sumwise.experiments.datasets import NAMES, Dataset
 from sumwise.experiments.protocol import RFF, Curve, Experiment
 from sumwise.report.grid import curve_grid
 from sumwise.report.page import FORMATS, Section, TextTable, page, save, save_page
+from sumwise.util.files import write_file
 from sumwise.util.text import count
 
 IN_FIGURE_3: Final = NAMES[:9]
@@ -62,7 +63,7 @@ def write(
     findings, grids = summary(table), tables.sections(table)
     files = [folder / "table.csv", folder / "table.md"]
     tables.write_csv(files[0], table)
-    files[1].write_text(tables.markdown(title, [lead, *findings], grids), encoding="utf-8")
+    write_file(files[1], tables.markdown(title, [lead, *findings], grids))
     sections = [Section("What came out", findings), *grids, *_training_time(curves, paper)]
     if figures:
         abalone = datasets.load("Abalone", data) if paper.is_rff and "Abalone" in errors else None

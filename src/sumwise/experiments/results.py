@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -102,7 +101,7 @@ def open_results(folder: Path, experiment: Experiment, data: Mapping[str, str]) 
     whole = "".join([_line(results.fields), *_rows(results, curves)])
     if text != whole:
         if text:
-            shutil.copy(results.runs, results.runs.with_suffix(".csv.bak"))
+            write_file(results.runs.with_suffix(".csv.bak"), results.runs.read_bytes())
         write_file(results.runs, whole)
     return results
 

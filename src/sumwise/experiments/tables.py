@@ -7,6 +7,7 @@ the 5 % level.
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import numpy as np
 from sumwise.errors import DataError
 from sumwise.experiments.comparison import paired, standard_error
 from sumwise.report.page import Section, TextTable
+from sumwise.util.files import write_file
 from sumwise.util.shapes import Float
 
 BOLD: Final = (
@@ -93,13 +95,14 @@ def read_seconds(path: Path) -> dict[str, float]:
 
 
 def write_csv(path: Path, table: Sequence[Cell]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        lines = csv.writer(file)
-        lines.writerow(("dataset", "method", "mean", "sem", "best", "published"))
-        for c in table:
-            sem = "" if c.sem is None else f"{c.sem:.3g}"
-            published = "" if c.published is None else c.published
-            lines.writerow((c.dataset, c.method, f"{c.mean:.6g}", sem, int(c.best), published))
+    text = io.StringIO(newline="")
+    lines = csv.writer(text)
+    lines.writerow(("dataset", "method", "mean", "sem", "best", "published"))
+    for c in table:
+        sem = "" if c.sem is None else f"{c.sem:.3g}"
+        published = "" if c.published is None else c.published
+        lines.writerow((c.dataset, c.method, f"{c.mean:.6g}", sem, int(c.best), published))
+    write_file(path, text.getvalue())
 
 
 # --- the paper's form -----------------------------------------------------------------------------

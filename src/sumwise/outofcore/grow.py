@@ -15,7 +15,7 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -476,7 +476,10 @@ def _new_file(folder: str, name: str) -> Iterator[Any]:
         with files.open(f"{root}/{name}", "wb") as file:
             yield file
         return
-    with open(os.path.join(folder, name), "wb", buffering=0) as file:
+    path = os.path.join(folder, name)
+    with suppress(FileNotFoundError):
+        os.unlink(path)  # of a refresh that was killed
+    with open(path, "xb", buffering=0) as file:  # which follows no link
         yield file
         os.fsync(file.fileno())
 
