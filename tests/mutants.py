@@ -531,7 +531,7 @@ MUTANTS = [
 def survives(file: str, old: str, new: str) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for part in ("src", "tests", "pyproject.toml"):
+        for part in ("src", "tests", "scripts", "pyproject.toml"):
             source, ignored = ROOT / part, shutil.ignore_patterns("__pycache__")
             if source.is_dir():
                 shutil.copytree(source, copy / part, ignore=ignored)
