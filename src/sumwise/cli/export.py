@@ -157,6 +157,7 @@ def backup(url: str, copy: Path, force: bool) -> None:
 
     \b
       sumwise storage backup lab.db lab-2026-11-19.db
+      sumwise storage backup lab.db latest.db --force
     """
     from sumwise.study.storage.backup import backup as write
 
@@ -176,6 +177,7 @@ def restore(url: str, copy: Path) -> None:
 
     \b
       sumwise storage restore lab.db lab-2026-11-19.db
+      sumwise storage restore lab.db latest.db --json
     """
     from sumwise.study.storage.backup import restore as put_back
 
