@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 
 import numpy as np
+import pytest
 
 import sumwise as sw
 from tests.builders import random_sets
@@ -107,6 +108,7 @@ async def people(server, seconds):
     return took, acknowledged
 
 
+@pytest.mark.slow
 def test_open_pages_and_slow_clients_disturb_nobody(tmp_path):
     path = tmp_path / "a.db"
     sw.create_study(path, SETS, model=sw.AggregateRegressor("linear")).close()

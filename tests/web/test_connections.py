@@ -63,6 +63,7 @@ def path(tmp_path):
     return small_study(tmp_path / "a.db")
 
 
+@pytest.mark.slow
 def test_a_thousand_silent_connections_are_in_nobodys_way(path, tmp_path):
     """More than the system gives this server; the next visitor comes from the same machine."""
     with running(path, tmp_path / "state", files=1024) as server, ExitStack() as stack:
@@ -195,6 +196,7 @@ def test_heads_and_bodies_that_do_not_end_are_not_waited_for(path, monkeypatch):
             assert said(connection) == b""
 
 
+@pytest.mark.slow
 def test_one_who_takes_nothing_is_not_waited_for(tmp_path, monkeypatch):
     path = tmp_path / "large.db"
     sets = random_sets([400] * 400, np.random.default_rng(0))

@@ -56,7 +56,7 @@ def add(address: Address, person: str, read_only: bool, days: str | None) -> Non
     )
 
 
-@options.study_command()
+@options.study_command(name="list")
 def list_(address: Address) -> None:
     """List the tokens of people, without the tokens themselves.
 
@@ -119,5 +119,5 @@ def _row(holder: Holder) -> dict[str, object]:
 
 
 token.add_command(add)
-token.add_command(list_, "list")
+token.add_command(list_)
 token.add_command(revoke)
