@@ -177,6 +177,7 @@ def test_an_impostor_gets_neither_token_nor_answer_and_the_page_goes_on_afterwar
         assert len(study.history()) == before + 1
 
 
+@pytest.mark.slow
 def test_a_page_that_an_impostor_serves_cannot_read_the_key(taken_over, process):
     page, _, other = taken_over
     page.reload()
@@ -196,6 +197,7 @@ def test_a_page_that_an_impostor_serves_cannot_read_the_key(taken_over, process)
     expect(page.get_by_role("button", name="Ask for me")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_an_impostor_that_refuses_the_token_does_not_get_it_pasted(taken_over, process):
     page, _, other = taken_over
     other.code = 401

@@ -84,7 +84,7 @@ def test_outputs_in_another_unit_change_the_unit_of_every_number(basis, tmp_path
     same_but_for_the_unit(*found)
 
 
-@pytest.mark.parametrize("basis", ["linear", "auto"])
+@pytest.mark.parametrize("basis", ["linear", pytest.param("auto", marks=pytest.mark.slow)])
 def test_outputs_in_another_unit_change_the_unit_of_every_number_of_the_page(basis, tmp_path):
     """Of every route that can be read, and of the answers that a correction is refused with."""
     model = sw.AggregateRegressor(basis, n_basis=16)

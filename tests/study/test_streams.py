@@ -44,7 +44,7 @@ def sets() -> sw.Sets:
     return random_sets(sizes, rng, ids=[f"meter {a}" for a in range(61)])
 
 
-@pytest.fixture(params=ORDERS)
+@pytest.fixture(params=[pytest.param("grouped", marks=pytest.mark.slow), "shuffled"])
 def twins(request, sets, tmp_path, monkeypatch):
     """The same study of files and in memory, after some answers; more individuals than `MOST_READ`
     cannot be read at once. Sets in memory have the order of those in files."""

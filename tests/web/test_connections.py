@@ -116,6 +116,7 @@ def test_a_length_beside_chunks_is_refused(path, tmp_path):
             assert len(study.answers) == 1
 
 
+@pytest.mark.slow
 def test_downloads_that_are_cancelled_leave_nothing_behind(tmp_path, monkeypatch):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -174,6 +175,7 @@ def trickle(connection, text):
     return False
 
 
+@pytest.mark.slow
 def test_heads_and_bodies_that_do_not_end_are_not_waited_for(path, monkeypatch):
     with short(path, monkeypatch, HEAD=1.5, BODY=0.5) as server:
         for begun in ("", "GET /", "GET /api/study HTTP/1.1\r\nHost: x\r\nA: "):
