@@ -1,4 +1,4 @@
-"""Two people who change a study at once: whoever comes first, it is as if they had taken turns."""
+"""Two people who change a study at once: the result is as if they had taken turns."""
 
 from __future__ import annotations
 
