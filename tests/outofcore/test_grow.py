@@ -149,6 +149,19 @@ def test_a_grown_design_is_the_design_of_the_new_files(tmp_path_factory, seed, o
     shutil.rmtree(home)
 
 
+def test_some_sets_of_files_have_rows_of_their_own(tmp_path):
+    folder = random_folder(str(tmp_path / "files"), np.random.default_rng(0), ordered=False)
+    sets = embedded(folder.scan("theta"), tmp_path / "design").sets
+    some, each = sets.take([3, 1]), [sets.take([at]) for at in (3, 1)]
+    x, theta = some.rows_at(np.arange(some.starts[-1]))
+    assert_allclose(x, np.concatenate([one.x for one in each]))
+    assert_allclose(theta, np.concatenate([one.theta for one in each]))
+    above, below = some.weight_sums()
+    assert_allclose(above, [np.maximum(one.theta, 0.0).sum() for one in each])
+    assert_allclose(below, [np.minimum(one.theta, 0.0).sum() for one in each])
+    assert_allclose(some.take([1]).x, each[1].x)
+
+
 def test_single_precision_grows_as_exactly_as_it_is_stored(tmp_path):
     rng = np.random.default_rng(4)
     folder = random_folder(str(tmp_path / "files"), rng, ordered=True)

@@ -1,7 +1,7 @@
 """Connections: how many there may be, and how long each may keep the server waiting.
 
-The server waits for the head of a request, for its body, or for the client to take what was sent, and
-each has a deadline. When all places are taken, the connection that has kept the server waiting
+The server waits for the head of a request, for its body, or for the client to take what was sent,
+and each has a deadline. When all places are taken, the connection that has kept the server waiting
 longest makes room; if none does, the newest is told 503. So connections that say nothing, however
 many, keep nobody out. An address of another machine has a share of the places only.
 """

@@ -9,8 +9,8 @@ is on the disk:
     user_version     2c: checkpoint c is done;  2c + 1: checkpoint c + 1 was announced
 
 The disk may be behind by the last announcement, and by nothing else. Each write puts the header
-into `-wal`, so that a log never lacks it. The process that holds the write lock knows that no checkpoint
-runs; then time and size of the file are those of before, or one was announced since.
+into `-wal`, so that a log never lacks it. While a process holds the write lock no checkpoint runs;
+then time and size of the file are those of before, or one was announced since.
 """
 
 from __future__ import annotations
