@@ -23,6 +23,7 @@ from sumwise.data.individuals import read_individuals
 from sumwise.data.tables import check_output, read_table, write_table
 from sumwise.data.totals import number
 from sumwise.errors import DataError, LabelError, SettingError
+from sumwise.outofcore import predict_parquet
 
 TABLE = pa.table({"name": ["a", 'b "and", c', "d\ne"], "value": [1.5, -2.0, 1 / 3]})
 
@@ -274,3 +275,17 @@ def test_a_column_name_that_no_file_can_hold_is_refused(by):
     table.columns = pd.Index(["set", "x", "a\ud800"], dtype=object)
     with pytest.raises(sw.InvalidSetError, match="not valid Unicode; correct its name"):
         sw.Sets.from_frame(table, by=by, x=["x"])
+
+
+def test_streamed_predictions_mark_formulas_too(tmp_path):
+    table = pa.table({"set": ["=1+1", "=1+1", "b"], "x": [0.0, 1.0, 2.0]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    scan = sw.Sets.scan_parquet(tmp_path / "a.parquet", by="set", x=["x"])
+    model = sw.AggregateRegressor("linear")
+    design = model.embed(scan, tmp_path / "a.design")
+    with sw.create_study(tmp_path / "a.db", design, model=model) as study:
+        study.tell("b", 1.0)
+        fitted = study.model.fitted()
+    predict_parquet.predict(fitted, scan, str(tmp_path / "p.csv"), 0.9, map)
+    with (tmp_path / "p.csv").open(newline="") as file:
+        assert [row["set"] for row in csv.DictReader(file)] == ["'=1+1", "'=1+1", "b"]
