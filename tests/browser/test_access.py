@@ -119,6 +119,21 @@ def test_a_server_for_others_shows_nothing_without_a_token(serve, visit, shot, t
     expect(page.locator("#notices")).to_contain_text(f"bob claimed {name}.")
 
 
+LEAVE = """addEventListener("DOMContentLoaded", () => { location.hash = "#/pool" })"""
+
+
+def test_a_page_that_moves_on_while_it_starts_keeps_its_token(server, visit):
+    first = visit(server, token=False)
+    first.context.add_init_script(LEAVE)
+    page = first.context.new_page()
+    page.goto(server.address)
+    expect(page.locator("section.view.pool h1")).to_be_visible()
+    page.locator("main[data-up-to]").wait_for()
+    expect(page.locator("body")).not_to_have_class("readonly")
+    page.get_by_role("button", name="Change", exact=True).click()
+    expect(page.get_by_role("button", name="Let them join")).to_be_visible()
+
+
 def test_a_wrong_token_is_noticed_at_once(server, visit):
     page = visit(server, token=False)
     page.goto(f"{server.url}/#token=wrong")

@@ -35,11 +35,11 @@ let lastEvent = -1; // number of the newest event that is known
 const here = () => parseRoute(location.hash, Object.keys(VIEWS));
 
 /** A token in the address is taken out of sight and of the history; the browser keeps a key of it. */
-async function takeToken() {
+function takeToken() {
   const found = tokenOf(location.hash);
-  if (!found) return;
+  if (!found) return null;
   history.replaceState(null, "", `${location.pathname}#/next`);
-  await setToken(found);
+  return setToken(found);
 }
 
 function route({ first = false } = {}) {
@@ -179,7 +179,6 @@ function renderHeader() {
   const pools = document.querySelector("nav.views a[data-view=pool]");
   pools.textContent = pools.dataset.text = alone() ? "Pools" : "Pool";
   renderWho();
-  document.body.classList.toggle("readonly", !writable());
   renderBanner();
 }
 
@@ -191,12 +190,12 @@ function renderWho() {
 let shownBanner = "";
 
 function renderBanner() {
+  document.body.classList.toggle("readonly", !writable());
   const kind = bannerKind();
   if (kind === shownBanner) return;
   shownBanner = kind;
   banner.hidden = !kind;
   banner.className = `banner ${kind}`;
-  document.body.classList.toggle("readonly", !writable());
   if (kind === "offline" || kind === "impostor") fill(banner, ...absentWords(kind));
   else if (kind) fill(banner, tokenForm(kind));
   else fill(banner);
@@ -260,8 +259,7 @@ addEventListener("keydown", (event) => {
 // --- begin ---------------------------------------------------------------------------------------
 
 async function begin() {
-  await loadToken();
-  await takeToken();
+  await (takeToken() ?? loadToken()); // the address is read before anything can change it
   document.getElementById("help").addEventListener("click", openHelp);
   document.getElementById("who").addEventListener("click", askWho);
   document.querySelector("a.skip").addEventListener("click", (event) => {
