@@ -46,8 +46,8 @@ MUTANTS = [
     (
         "no unseen variance",
         "model/posterior.py",
-        "(along**2) @ self.variances + unseen",
-        "(along**2) @ self.variances",
+        "+= unseen / self.hyper.prior_precision",
+        "+= 0 * unseen",
     ),
     (
         "missing s in AggMI",

@@ -31,7 +31,7 @@ Their weights are 1 at most, so the root of a sum for u_a differs by no more tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
@@ -63,7 +63,7 @@ HUGE: Final = 1e36  # squares above this may overflow
 _FAINT: Final = 1e-5  # weights that are left out, in units of the largest
 _FAINT_IN_NOISE: Final = 1e-2  # the same where the signal is only a part of what divides
 ALONE: Final = 2**14  # sets that are worth a thread of their own
-KEPT: Final = 9 * 10**8  # bytes of a mapped file that stay in memory until the next question
+KEPT: Final = 4 * 10**8  # bytes of a mapped file that stay in memory until the next question
 
 SOME: Final = 256  # sets that say what the best score is about
 SPARE: Final = 8  # rows beyond those that are needed at least: with more, fewer sets are left
@@ -201,32 +201,30 @@ def variance_reduction_below(pool: Pool, posterior: Posterior) -> PerSet | None:
         return None
     (powers, t, scale), unit = known, unit_of(posterior)
     top = float(powers[0])
-    slope = slope_of_members(pool, posterior)
-    n = _needed(pool, posterior, t, powers, slope)
+    n = _needed(pool, posterior, t, powers)
     if n > MOST_ROWS:
         return None
     leading, rest = t[:n] / math.sqrt(scale), float(powers[n]) if n < len(powers) else 0.0
-    (found,), power = _projections(pool, _Rows(leading, powers[:n] / top, rest))
-    squared = np.einsum("rk,rk->r", leading, leading)
+    power, squared = squares(pool), np.einsum("rk,rk->r", leading, leading)
     lengths = [math.sqrt(each @ squared) for each in (powers[:n] / top, np.ones(n))]
+    below = np.empty(len(power))
 
-    def below(here: slice) -> PerSet:
+    def use(here: slice, found: Float[np.ndarray, "2 a"]) -> None:
         some = replace(pool, design=pool.design.part(here), signal=None, square=None)
         length = np.sqrt(power[here] * (1 + _slack(0.0, 0, t.shape[1])) + _TINY)
         (root, off), (seen, unsure) = (
             (root, _gamma(t.shape[1]) * far * length + (n + 2) * _UNIT * root + _TINY**0.5)
-            for root, far in zip((np.sqrt(v[here]) for v in found), lengths, strict=True)
+            for root, far in zip(np.sqrt(found), lengths, strict=True)
         )
         _, high = _widened(root, (root + off) ** 2, _off(some))
         least, _ = _widened(np.maximum(seen - unsure, 0.0) ** 2, seen, _off(some))
         least *= scale
         gain = unit * (top * scale * high + of_members(some, posterior, least))
-        return np.maximum(
-            gain / (posterior.noise(some.design) + least), unit * (rest + slope[here])
-        )
+        faint = unit * (rest + slope_of_members(some, posterior))
+        below[here] = np.maximum(gain / (posterior.noise(some.design) + least), faint)
 
-    # of few sets, so that what is worked out stays in cache
-    return np.concatenate([below(slice(i, i + BLOCK)) for i in range(0, len(power), BLOCK)])
+    _by_block(pool, [_Rows(leading, powers[:n] / top, rest)], use)
+    return below
 
 
 def _needed(
@@ -234,7 +232,6 @@ def _needed(
     posterior: Posterior,
     t: Float[np.ndarray, "K K"],
     powers: Float[np.ndarray, " K"],
-    slope: PerSet,
 ) -> int:
     """How many t_i bounds need so that those that are left out matter to poor sets only.
 
@@ -251,7 +248,8 @@ def _needed(
     gain = along @ powers + of_members(some, posterior, signal)
     reached = float((gain / (posterior.noise(some.design) + signal)).max())
     loud = int((powers > _FAINT * _FAINT * powers[0]).sum())  # single precision has those beside
-    return min(int((powers + slope.max() > reached).sum()) + SPARE, loud)
+    slope = slope_of_members(some, posterior).max()
+    return min(int((powers + slope > reached).sum()) + SPARE, loud)
 
 
 def variance_reduction_between(pool: Pool, posterior: Posterior) -> Between | None:
@@ -284,6 +282,19 @@ def _largest(posterior: Posterior) -> float:
 
 def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
     """Σ_i w_i (row_iᵀ u_a)² and Σ_i (row_iᵀ u_a)² of every set, and ‖u_a‖²."""
+    everywhere = np.empty((2 * len(parts), len(pool.design)))
+
+    def use(here: slice, found: Float[np.ndarray, "p2 a"]) -> None:
+        everywhere[:, here] = found
+
+    _by_block(pool, parts, use)
+    return list(zip(everywhere[::2], everywhere[1::2], strict=True)), squares(pool)
+
+
+def _by_block(
+    pool: Pool, parts: Sequence[_Rows], use: Callable[[slice, Float[np.ndarray, "p2 a"]], None]
+) -> None:
+    """Call `use` with both sums of some sets at a time, which stay in cache, on several threads."""
     rounded = pool.design.rounded if isinstance(pool.design, RoundedDesign) else None
     u = pool.design.u if rounded is None else rounded.codes
     width = u.shape[1] * u.dtype.itemsize
@@ -293,7 +304,6 @@ def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
     for k, each in enumerate(parts):
         here = slice(ends[k], ends[k + 1])
         weights[here, 2 * k], weights[here, 2 * k + 1] = each.weights, 1.0
-    found = np.empty((2 * len(parts), len(u)))
 
     def look(span: range) -> None:
         block = np.empty((min(BLOCK, len(u)), u.shape[1]), np.float32)
@@ -306,9 +316,12 @@ def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
                 some = block[: len(some)]
             product = np.matmul(some, columns, out=along[: len(some)])
             np.square(product, out=product)
-            found[:, here] = (product @ weights).T
+            found = (product @ weights).T.astype(np.float64)
             if here.stop * width > KEPT:
                 let_go(u[here])
+            if rounded is not None:
+                found *= np.square(rounded.step[here], dtype=np.float64)
+            use(here, found)
 
     n_threads = min(n_cores(), len(u) // ALONE)
     if n_threads < 2:
@@ -317,9 +330,6 @@ def _projections(pool: Pool, *parts: _Rows) -> tuple[list[Between], PerSet]:
         spans = [range(i * BLOCK, len(u), n_threads * BLOCK) for i in range(n_threads)]
         with one_thread(), ThreadPoolExecutor(n_threads) as threads:
             list(threads.map(look, spans))
-    if rounded is not None:
-        found *= np.square(rounded.step, dtype=np.float64)
-    return list(zip(found[::2], found[1::2], strict=True)), squares(pool)
 
 
 def _off(pool: Pool) -> PerSet | None:

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.random import Generator
 
-from sumwise.acquisition.bounds import HUGE, Between, bounds, signal_to_noise, squares
+from sumwise.acquisition.bounds import HUGE, bounds, signal_to_noise, squares
 from sumwise.acquisition.strategies import (
     TIE,
     Acquisition,
@@ -157,31 +157,38 @@ def _within_bounds(
     Args:
         first: Whether to take few rows, which takes less time and leaves more sets.
     """
-    found: Between | None = None
+    low: PerSet | None = None
+    high: PerSet | None = None
     if first and strategy.below is not None:
-        below = strategy.below(pool, posterior)
-        found = None if below is None else (np.zeros(len(below)), below)
+        high = strategy.below(pool, posterior)
     elif strategy.bounds is not None:
-        found = strategy.bounds(pool, posterior)
+        low, high = strategy.bounds(pool, posterior) or (None, None)
     elif strategy.key is not None:
-        found = bounds(strategy.key, pool, posterior)
-    if found is None:
+        low, high = bounds(strategy.key, pool, posterior)
+    if high is None:
         return None, None
-    low, high = found
     if cost is not None:
-        if strategy.key is signal_to_noise:  # the score is ½ log(1 + β key), for each output
-            low, high = (np.log1p(posterior.noise_precision * key) for key in found)
-        low, high = per_cost(strategy, low, cost), per_cost(strategy, high, cost)
-    low[~allowed] = -np.inf
-    cut = _nth_largest(low, n)
+        if strategy.key is signal_to_noise and low is not None:
+            # the score is ½ log(1 + β key), for each output
+            low, high = (np.log1p(posterior.noise_precision * key) for key in (low, high))
+        low = None if low is None else per_cost(strategy, low, cost)
+        high = per_cost(strategy, high, cost)
+    cut = 0.0  # gains are not negative
+    if low is not None:
+        low[~allowed] = -np.inf
+        cut = _nth_largest(low, n)
     if strategy.bounds is not None:  # these are wide where there is little noise
+        high[~allowed] = -np.inf
         sample = SAMPLE_READ if isinstance(pool.design, RoundedDesign) else SAMPLE
         some = min(max(sample, n), int(allowed.sum()))
-        top = np.argpartition(np.where(allowed, high, -np.inf), -some)[-some:]
+        top = np.argpartition(high, -some)[-some:]
         _, scores = _scored(strategy, pool, posterior, rng, top)
         ranked = per_cost(strategy, scores, None if cost is None else cost[top])
         cut = max(cut, _nth_largest(ranked, n))
-    return allowed & (high >= cut - MARGIN * abs(cut)), posterior.noise_precision * high
+    chosen = allowed & (high >= cut - MARGIN * abs(cut))
+    if strategy.key is signal_to_noise:
+        high = posterior.noise_precision * high
+    return chosen, high
 
 
 def _again(

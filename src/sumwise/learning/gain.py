@@ -37,6 +37,7 @@ from sumwise.model.predict import (
     predict_mean,
 )
 from sumwise.model.spread import each_part
+from sumwise.util.files import let_go
 from sumwise.util.shapes import Float, Int, Mask, PerSet
 
 SAMPLE: Final = 2000  # individuals, or sets, that stand for all if there are more
@@ -193,13 +194,21 @@ def _gram(posterior: Posterior, first: int, pool: Pool, wanted: Mask) -> np.ndar
     n_basis, which = pool.design.n_basis, np.flatnonzero(wanted)
     gram, alone = np.zeros((n_basis, n_basis)), independent_of_others(pool, which)
     root = posterior.root_times(np.eye(n_basis))
+    wide = np.empty((min(BLOCK, len(which)), n_basis))  # used again: new memory takes its time
+    half, product = np.empty_like(wide), np.empty_like(gram)
     for some, joint in ((which[alone], False), (which[~alone], True)):
         for low in range(0, len(some), BLOCK):
             at = some[low : low + BLOCK]
-            design = independent_rows(pool, posterior, at) if joint else pool.design.rows(at)
-            half = design.u @ root
-            half /= np.sqrt(posterior.noise(design))[:, None]
-            gram += half.T @ half
+            if joint:
+                design = independent_rows(pool, posterior, at)
+            else:  # those that lie in a row are read where they are
+                whole = at[-1] - at[0] == len(at) - 1
+                design = pool.design.rows(slice(at[0], at[-1] + 1) if whole else at)
+            wide[: len(design)] = design.u
+            let_go(design.u)
+            own = np.matmul(wide[: len(design)], root, out=half[: len(design)])
+            own /= np.sqrt(posterior.noise(design))[:, None]
+            gram += np.matmul(own.T, own, out=product)
     return gram
 
 

@@ -130,8 +130,10 @@ class Posterior:
         for low in range(0, len(u), BLOCK):
             some = u[low : low + BLOCK]
             along, rest = self._split(some)
-            unseen = np.einsum("ak,ak->a", rest, rest) / self.hyper.prior_precision
-            out[low : low + BLOCK] = (along**2) @ self.variances + unseen
+            out[low : low + BLOCK] = along**2 @ self.variances
+            if rest is not None:
+                unseen = np.einsum("ak,ak->a", rest, rest)
+                out[low : low + BLOCK] += unseen / self.hyper.prior_precision
             let_go(some)
         return out
 
@@ -151,19 +153,20 @@ class Posterior:
     def _spread(self, rows: Float[np.ndarray, "A K"], power: float) -> Float[np.ndarray, "A K"]:
         """Rows times S, or times its symmetric root if `power` is ½."""
         along, rest = self._split(rows)
-        unseen = rest / self.hyper.prior_precision**power
-        return (along * self.variances**power) @ self.directions + unseen
+        along *= self.variances**power
+        spread = along @ self.directions
+        return spread if rest is None else spread + rest / self.hyper.prior_precision**power
 
     def _split(
         self, rows: Float[np.ndarray, "A K"]
-    ) -> tuple[Float[np.ndarray, "A r"], Float[np.ndarray, "A K"]]:
-        """Rows along the labelled directions, and their part outside all of these.
+    ) -> tuple[Float[np.ndarray, "A r"], Float[np.ndarray, "A K"] | None]:
+        """Rows along the labelled directions, and their part outside all of these, if there is any.
 
         The squared size of that part is not ‖u‖² − ‖along‖², which would cancel.
         """
         along = rows @ self.directions.T
         if len(self.directions) == rows.shape[1]:
-            return along, np.zeros(rows.shape)  # in double precision: λ may be beyond single
+            return along, None
         return along, rows - along @ self.directions
 
     def sample(self, n_samples: int, rng: np.random.Generator) -> Float[np.ndarray, "L K M"]:

@@ -58,15 +58,21 @@ def part_of(folder: str, digest: str, first: int, end: int) -> Pool:
         read_manifest(folder)  # refuses a folder that is not there, also if it was open before
         if sha256_of(os.path.join(folder, MANIFEST)) != digest:
             raise DataError(f"{os.path.join(folder, MANIFEST)} is that of another design")
-        held = opened(folder, digest)
+        return _part(folder, digest, first, end)
     except DataError as error:
         raise DataError(
             f"a worker cannot use the design: {error}. Let all workers see this folder at this "
             "path, as it was when it was opened, or do without them."
         ) from error
+
+
+@lru_cache(maxsize=16)
+def _part(folder: str, digest: str, first: int, end: int) -> Pool:
+    held = opened(folder, digest)
     design = held.design.rows(slice(first, end))
     ids = partial(_ids_between, held.sets, first, end)
-    known = ids, held.sets.sizes[first:end], held.sets.n_inputs, held.sets.input_names
+    sizes = np.diff(held.sets.starts[first : end + 1])
+    known = ids, sizes, held.sets.n_inputs, held.sets.input_names
     sets = LazySets(*known, _no_individuals, recipe=held.sets.recipe)
     square = None if held.square is None else held.square[first:end]
     return replace(held, sets=sets, design=design, square=square)
