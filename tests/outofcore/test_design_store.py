@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from hashlib import sha256
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from sumwise.model.basis.auto import (
     prior_correlation,
 )
 from sumwise.model.serialize import from_bytes, to_bytes
+from sumwise.outofcore import embed_part as embedding
 from sumwise.outofcore import scanned_sets
 from sumwise.outofcore.embed_part import embed_part
 from tests import parquet
@@ -74,6 +76,23 @@ def test_a_learner_asks_what_it_asks_of_sets_in_memory(sets, answers, pool, mode
     in_memory = play(sw.ActiveLearner(sets, model), answers, 25)
     assert [name for name, _ in on_disk] == [name for name, _ in in_memory]
     assert_allclose([s for _, s in on_disk], [s for _, s in in_memory], rtol=1e-8)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 9])
+@pytest.mark.parametrize("compiled_from", [0, design.COMPILED_FROM])
+def test_sums_are_right_however_few_rows_are_embedded_at_once(
+    rows, compiled_from, sets, pool, model, tmp_path, monkeypatch
+):
+    basis = model.embed(pool, tmp_path / "whole").prepared.basis
+    phi = sets.theta[:, None] * basis(sets.x)
+    u = np.stack([phi[low:high].sum(axis=0) for low, high in pairwise(sets.starts)])
+    monkeypatch.setattr(embedding, "AT_ONCE", rows * phi.shape[1])
+    monkeypatch.setattr(design, "COMPILED_FROM", compiled_from)
+    made = model.embed(pool, tmp_path / "design").own_pool
+    assert_allclose(made.design.u, u, rtol=0, atol=1e-12)
+    assert_allclose(made.design.theta_sum, np.add.reduceat(sets.theta, sets.starts[:-1]))
+    assert_allclose(made.design.noise_scale, np.add.reduceat(sets.theta**2, sets.starts[:-1]))
+    assert_allclose(made.square, (u**2).sum(axis=1), rtol=1e-12)
 
 
 def test_what_was_drawn_is_read_to_the_bit_and_former_designs_get_hypotheses(pool, model, tmp_path):

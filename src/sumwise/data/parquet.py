@@ -352,11 +352,12 @@ def _numbers(column: Any, name: str, where: Any) -> np.ndarray:
     import pyarrow as pa
     from pyarrow import compute
 
-    if not frames.is_numeric(_alone(column, name, where).frame.get_column(name)):
+    real = pa.types.is_float32(column.type) or pa.types.is_float64(column.type)
+    if not (real or frames.is_numeric(_alone(column, name, where).frame.get_column(name))):
         _alone(column, name, where).numbers(name)  # refuses it
     if column.null_count:
         _refuse_gap(column, name, where)
-    if not (pa.types.is_float32(column.type) or pa.types.is_float64(column.type)):
+    if not real:
         column = compute.cast(column, pa.float64(), safe=False)
     values = np.from_dlpack(column)
     with np.errstate(over="ignore", invalid="ignore"):

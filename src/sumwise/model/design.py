@@ -290,20 +290,24 @@ def worth_compiling(
     )
 
 
+def some_sets(starts: Int[np.ndarray, " A1"], rows: int) -> Iterator[tuple[int, int]]:
+    """Ranges of sets that have so many rows together, or of one that has more."""
+    low = 0
+    while low < len(starts) - 1:
+        high = int(np.searchsorted(starts, starts[low] + rows, side="right")) - 1
+        yield low, (low := max(low + 1, high))
+
+
 def _embed_compiled(sets: Sets, basis: Scaled) -> Float[np.ndarray, "A K"] | None:
     """By the compiled kernel, some sets at a time; None where inputs are too far out for it."""
     from sumwise.model import kernels
 
     u = np.empty((len(sets), basis.waves[-1].stop + 1))
-    first = 0
-    while first < len(sets):
-        begin = sets.starts[first]
-        last = max(first + 1, int(np.searchsorted(sets.starts, begin + CHUNK, side="right")) - 1)
-        end = sets.starts[last]
+    for first, last in some_sets(sets.starts, CHUNK):
+        begin, end = sets.starts[first], sets.starts[last]
         part = sets.x[begin:end].T, sets.theta[begin:end], sets.starts[first : last + 1] - begin
         sums = kernels.sum_runs(*part, basis, u.dtype)
         if sums is None:
             return None
         u[first:last] = sums
-        first = last
     return u

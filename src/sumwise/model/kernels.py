@@ -18,6 +18,7 @@ this module imports numba.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -140,6 +141,14 @@ def sum_runs(
 
     Single precision is used if `dtype` asks for it and angles allow it.
     """
+    found = summing(inputs, basis, dtype)
+    return None if found is None else found(inputs, theta, bounds)
+
+
+def summing(
+    inputs: Float[np.ndarray, "D n"], basis: Scaled, dtype: np.dtype[Any]
+) -> Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None:
+    """What gives u of runs of these inputs, or of some of them: the rest of `sum_runs`."""
     waves = basis.waves
     ends = np.stack([inputs.min(axis=1), inputs.max(axis=1)]).astype(np.float64)
     with np.errstate(all="ignore"):
@@ -152,24 +161,34 @@ def sum_runs(
     if not max(angles) < LARGEST_ANGLE:
         return None
     single = dtype == np.float32 and max(angles) < LARGEST_SINGLE_ANGLE
-    kind = np.float32 if single else np.float64
-    standard = np.empty(inputs.shape, np.float64 if len(waves) > 1 else kind)
-    for d, column in enumerate(inputs):  # in double precision, whatever the file holds
-        np.divide(column - basis.shift[d], basis.scale[d], out=standard[d], casting="same_kind")
-    u = np.empty((len(bounds) - 1, waves[-1].stop + 1), kind)
-    for family, z in zip(waves, basis.views(standard.T), strict=True):
-        unit = 2 * np.pi if single else 1.0
-        turns = np.ascontiguousarray(family.frequencies.T / unit, dtype=kind)
-        phases, amplitude = (family.phases / unit).astype(kind), family.amplitude.astype(kind)
-        x = np.ascontiguousarray(z.T, kind) if single else np.ascontiguousarray(z, kind).T
-        rows = _ROWS_SINGLE if single else 2**62
-        out = u[:, family.first : family.stop + 1]  # the bias stays after the last family only
-        sum_waves(x, theta, bounds, turns, phases, amplitude, family.centre, rows, out)
-        if family.linear is not None:
-            columns, centre, size = family.linear
-            linear = theta[:, None] * ((z - centre) / size)
-            u[:, columns] = np.add.reduceat(linear, bounds[:-1])
-    return u.astype(dtype, copy=False)
+    kind, unit = (np.float32, 2 * np.pi) if single else (np.float64, 1.0)
+    families = [
+        (
+            np.ascontiguousarray(family.frequencies.T / unit, dtype=kind),
+            (family.phases / unit).astype(kind),
+            family.amplitude.astype(kind),
+            family.centre,
+            _ROWS_SINGLE if single else 2**62,
+        )
+        for family in waves
+    ]
+
+    def sums(x: np.ndarray, theta: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+        standard = np.empty(x.shape, np.float64 if len(waves) > 1 else kind)
+        for d, column in enumerate(x):  # in double precision, whatever the file holds
+            np.divide(column - basis.shift[d], basis.scale[d], out=standard[d], casting="same_kind")
+        u = np.empty((len(bounds) - 1, waves[-1].stop + 1), kind)
+        for family, known, z in zip(waves, families, basis.views(standard.T), strict=True):
+            own = np.ascontiguousarray(z.T, kind) if single else np.ascontiguousarray(z, kind).T
+            out = u[:, family.first : family.stop + 1]  # the bias stays after the last family only
+            sum_waves(own, theta, bounds, *known, out)
+            if family.linear is not None:
+                columns, centre, size = family.linear
+                linear = theta[:, None] * ((z - centre) / size)
+                u[:, columns] = np.add.reduceat(linear, bounds[:-1])
+        return u.astype(dtype, copy=False)
+
+    return sums
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})

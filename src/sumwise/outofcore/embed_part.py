@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from sumwise.data.parquet import Batch, Part, Scan, batches, run_starts
 from sumwise.errors import SettingError
 from sumwise.model import serialize
 from sumwise.model.basis import Scaled
-from sumwise.model.design import sum_features, worth_compiling
+from sumwise.model.design import some_sets, sum_features, worth_compiling
 from sumwise.model.generalised.refusals import refuse_exposures
 from sumwise.outofcore import place
 from sumwise.outofcore.design_store import DesignManifest
@@ -31,7 +31,11 @@ from sumwise.outofcore.index import sample_in, subsample_in
 from sumwise.util.shapes import Float, Int
 
 MOMENT_SAMPLE: Final = 2**14  # individuals that the mean of φ φᵀ is taken over
+AT_ONCE: Final = 2**21  # features of a block of rows: its sums stay in cache until written
 WHOLE: Final = 2**62  # rows that have one checksum, on a disk
+
+# Σ θ φ of inputs, weights and the bounds of runs
+Sums: TypeAlias = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 class Rows(NamedTuple):
@@ -40,6 +44,7 @@ class Rows(NamedTuple):
     u: Float[np.ndarray, "r K"]
     noise_scale: Float[np.ndarray, " r"]
     theta_sum: Float[np.ndarray, " r"]
+    square: Float[np.ndarray, " r"]  # ‖u_a‖²
 
 
 def part_file(number: int) -> str:
@@ -93,12 +98,10 @@ def embed_part(basis: Scaled, manifest: DesignManifest, folder: str, job: tuple[
     edges: list[Float[np.ndarray, " K"]] = []
     subsample, sample = [np.empty((0, source.n_inputs))], [np.empty((0, source.n_inputs))]
     chunks: list[list[int]] = []
-    sizes = _sizes(folder)[first_set:]
+    sizes, at_once = _sizes(folder)[first_set:], max(1, AT_ONCE // manifest.features)
     with _rows_to(folder, manifest, part.number, first_set + 1) as file:
-        for rows, batch, last in runs(source, part, basis, kind, sizes):
-            with np.errstate(over="ignore"):  # screening ignores infinite squares
-                square = np.einsum("ak,ak->a", rows.u, rows.u)
-            sums.append(np.stack([rows.noise_scale, rows.theta_sum, square]))
+        for rows, batch, last in runs(source, part, basis, kind, sizes, at_once):
+            sums.append(np.stack(rows[1:]))
             inside = rows.u
             if not edges and len(inside):  # the first set of all
                 edges.append(inside[0].astype(np.float64))
@@ -171,13 +174,16 @@ def runs(
     basis: Scaled,
     dtype: np.dtype[Any],
     sizes: Int[np.ndarray, " r"],
+    at_once: int,
 ) -> Iterator[tuple[Rows, Batch | None, bool]]:
-    """The sets of a part in order, each with the batch it ends in and whether it is the last.
+    """The sets of a part in order, some at a time; each batch when all of it has been added up,
+    and whether they are the last.
 
     A batch's last set may go on in the next one, so it is held back until that is known.
 
     Args:
         sizes: Rows of each of these sets in all parts.
+        at_once: Rows of sets that are given together, about.
     """
     held: Rows | None = None
     last: tuple[Any, ...] = ()
@@ -189,13 +195,13 @@ def runs(
             yield held, None, False
             held, at = None, at + 1
         theta = _theta(scan, batch, starts, sizes[at:])
-        rows = embed_rows(scan, batch, theta, starts, basis, dtype)
-        if held is not None:  # its last set and our first are one
-            with np.errstate(over="ignore", invalid="ignore"):
-                for before, mine in zip(held, rows, strict=True):
-                    mine[0] += before[0]
-            if not np.isfinite(rows.u[0]).all():
-                raise _not_finite(batch, 0)
+        add_up = _summing(scan.rows, batch.inputs, basis, dtype)
+        bounds = np.append(starts, len(batch))
+        for low, high in some_sets(bounds, at_once):
+            rows = embed_rows(batch, theta, bounds[low : high + 1], add_up, held)
+            held = None
+            if high < len(starts):
+                yield rows, None, False
         held = Rows(*(values[-1:].copy() for values in rows))
         yield Rows(*(values[:-1] for values in rows)), batch, False
         at += len(starts) - 1
@@ -216,22 +222,48 @@ def _theta(
 
 
 def embed_rows(
-    scan: Scan,
     batch: Batch,
     theta: Float[np.ndarray, " n"],
-    starts: Int[np.ndarray, " r"],
-    basis: Scaled,
-    dtype: np.dtype[Any],
+    bounds: Int[np.ndarray, " r1"],
+    add_up: Sums,
+    held: Rows | None,
 ) -> Rows:
-    """Sums over the runs of a batch, in the precision of `dtype`."""
-    bounds = np.append(starts, len(batch))
+    """Sums over some runs of a batch that follow one another.
+
+    Args:
+        held: What came before of the first set, if its rows began in an earlier batch.
+    """
+    some, local = slice(bounds[0], bounds[-1]), bounds - bounds[0]
+    weights = theta[some]
     with np.errstate(over="ignore", invalid="ignore"):  # refused below, by row
-        u = sum_runs(scan.rows, batch.inputs, theta, bounds, basis, dtype)
-        square = np.einsum("ak,ak->a", u, u)
+        u = add_up(batch.inputs[:, some], weights, local)
+        scales = np.add.reduceat(weights**2, local[:-1]), np.add.reduceat(weights, local[:-1])
+        if held is not None:  # its last set and our first are one
+            for before, mine in zip(held[:3], (u, *scales), strict=True):
+                mine[0] += before[0]
+        square = np.einsum("ak,ak->a", u, u)  # screening ignores infinite squares
         if not (np.isfinite(square).all() or np.isfinite(u).all()):
-            row = int(starts[int(np.argmin(np.isfinite(u).all(axis=1)))])
+            row = int(bounds[int(np.argmin(np.isfinite(u).all(axis=1)))])
             raise _not_finite(batch, row)
-        return Rows(u, np.add.reduceat(theta**2, starts), np.add.reduceat(theta, starts))
+        return Rows(u, *scales, square)
+
+
+def _summing(
+    n_rows: int, inputs: Float[np.ndarray, "D n"], basis: Scaled, dtype: np.dtype[Any]
+) -> Sums:
+    """What gives Σ θ φ over runs of these rows, by the compiled kernel where that saves time.
+
+    Args:
+        n_rows: How many there are in all.
+    """
+    if worth_compiling(n_rows, basis):
+        from sumwise.model import kernels
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            compiled = kernels.summing(inputs, basis, dtype)
+        if compiled is not None:
+            return compiled
+    return lambda x, theta, bounds: sum_features(x.T, theta, bounds, basis).astype(dtype)
 
 
 def sum_runs(
@@ -242,18 +274,9 @@ def sum_runs(
     basis: Scaled,
     dtype: np.dtype[Any],
 ) -> Float[np.ndarray, "r K"]:
-    """Σ θ φ over runs of rows, by the compiled kernel where that saves time.
-
-    Args:
-        n_rows: How many there are in all.
-    """
-    u = None
+    """Σ θ φ over runs of rows, as in `_summing`."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if worth_compiling(n_rows, basis):
-            from sumwise.model import kernels
-
-            u = kernels.sum_runs(inputs, theta, bounds, basis, dtype)
-        return sum_features(inputs.T, theta, bounds, basis).astype(dtype) if u is None else u
+        return _summing(n_rows, inputs, basis, dtype)(inputs, theta, bounds)
 
 
 def _not_finite(batch: Batch, row: int) -> SettingError:
