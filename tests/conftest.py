@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jaxtyping
 import pytest
+import sqlalchemy as sa
 from hypothesis import settings
 
 from tests.clusters import client, cluster, in_processes
@@ -67,6 +68,25 @@ def pytest_runtest_setup(item):
     jaxtyping.config.update("jaxtyping_disable", off)
     if altair := sys.modules.get("altair.utils.schemapi"):
         altair.DEBUG_MODE = False  # whole charts are checked when they are written, parts are not
+
+
+class Compiled(dict):
+    """Statements by all but their dialect object, of which every open database has its own."""
+
+    def get(self, key, default=None):
+        return super().get((key[0].name, *key[1:]), default)
+
+    def __setitem__(self, key, value):
+        super().__setitem__((key[0].name, *key[1:]), value)
+
+
+COMPILED = Compiled()
+
+
+# tests open thousands of databases, and would compile the same statements for each
+@sa.event.listens_for(sa.Engine, "engine_connect")
+def share_compiled(connection):
+    connection.execution_options(compiled_cache=COMPILED)
 
 
 PAGES = ("neural.md",)  # documents whose examples train networks of the usual size

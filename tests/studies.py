@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+import tempfile
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +31,24 @@ def small_study(place: Any, hyperparameters: str = "evidence") -> Any:
     return place
 
 
+@cache
+def _made(make: Callable[[Path], Any]) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        make(Path(folder) / "study.db")
+        return (Path(folder) / "study.db").read_bytes()
+
+
+def copy_of(make: Callable[[Path], Any], path: Path) -> Path:
+    """The file of a study that `make` makes and closes, once for all tests of a worker."""
+    path.write_bytes(_made(make))
+    return path
+
+
+def with_one_answer(path: Path) -> None:
+    with sw.create_study(path, SETS, model=sw.AggregateRegressor("linear")) as study:
+        study.tell(1, 5.0)
+
+
 def change(path, statement, *values) -> None:
     """What somebody else does to the file of a study."""
     connection = sqlite3.connect(path)
@@ -35,8 +57,8 @@ def change(path, statement, *values) -> None:
     connection.close()
 
 
-@pytest.fixture(scope="module")
-def problem():
+@cache
+def _problem() -> tuple[sw.Sets, dict[str, float]]:
     rng = np.random.default_rng(0)
     sets = random_sets(rng.integers(1, 9, 40).tolist(), rng, ids=[f"set {a}" for a in range(40)])
     y = np.sin(2 * sets.x[:, 0]) + sets.x[:, 1] + 0.1 * rng.normal(size=len(sets.x))
@@ -44,11 +66,19 @@ def problem():
     return sets, dict(zip(sets.ids, y_bar.tolist(), strict=True))
 
 
-@pytest.fixture
-def study(problem, tmp_path):
+@pytest.fixture(scope="module")
+def problem():
+    return _problem()
+
+
+def _begun(path: Path) -> None:
     model = sw.AggregateRegressor("fourier", n_basis=24)
-    options = {"model": model, "strategy": "AggMI", "seed": 3}
-    with sw.create_study(tmp_path / "a.db", problem[0], **options) as study:
+    sw.create_study(path, _problem()[0], model=model, strategy="AggMI", seed=3).close()
+
+
+@pytest.fixture
+def study(tmp_path):
+    with sw.open_study(copy_of(_begun, tmp_path / "a.db")) as study:
         yield study
 
 

@@ -12,6 +12,8 @@ from sumwise.cli import Main
 from sumwise.cli.simulate import simulate
 from tests.tables import write_csv
 
+# where numbers do not matter
+TINY = ("--splits", 1, "--queries", 1, "--jobs", 1, "--methods", "IVR")
 SHORT = ("--splits", 3, "--queries", 4, "--jobs", 1, "--methods", "IVR", "--methods", "MaxN")
 
 
@@ -132,7 +134,7 @@ def test_one_split_is_printed_without_intervals(tmp_path):
 def test_brackets_in_names_are_printed_as_they_are(tmp_path):
     data = write_csv(tmp_path / "data.csv", name="[red]y[/red]")
     out = tmp_path / "[bold]r.html"
-    result = run(data, "--by", "g", "--y", "[red]y[/red]", *SHORT, "--out", out)
+    result = run(data, "--by", "g", "--y", "[red]y[/red]", *TINY, "--out", out)
     assert "target [red]y[/red]" in one_line(result.stderr)
     assert "Error of [red]y[/red]" in result.stdout
     assert f"Report: {out}" in result.stdout
@@ -141,7 +143,7 @@ def test_brackets_in_names_are_printed_as_they_are(tmp_path):
 def test_names_of_columns_and_files_cannot_act_on_the_terminal(tmp_path):
     data = write_csv(tmp_path / "data.csv", name="\x1b[2J")
     out = tmp_path / "\x1b[31m.html"
-    result = run(data, "--by", "g", "--y", "\x1b[2J", *SHORT, "--out", out)
+    result = run(data, "--by", "g", "--y", "\x1b[2J", *TINY, "--out", out)
     assert result.exit_code == 0
     assert all(c.isprintable() or c == "\n" for c in result.output)
     assert r"target \x1b[2J; inputs a, b." in one_line(result.stderr)

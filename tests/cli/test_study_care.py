@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import sumwise as sw
 from sumwise.cli import main
 from tests.marks import slow
+from tests.studies import copy_of
 from tests.tables import write_csv
 
 CONSOLE_SCRIPT = str(Path(sys.executable).with_name("sumwise"))
@@ -27,15 +28,18 @@ def run(*arguments, code=0):
     return result
 
 
-@pytest.fixture
-def url(tmp_path):
-    """Sets 000 to 011, four of them measured."""
-    path = str(tmp_path / "s.db")
-    data = write_csv(tmp_path / "data.csv")
+def made(path):
+    data = write_csv(path.parent / "data.csv")
     run("init", path, data, "--by", "g", "--x", "a", "--x", "b", "--basis", "linear")
     for a in range(4):
         run("tell", path, f"00{a}", 10 + a)
-    return path
+
+
+@pytest.fixture
+def url(tmp_path):
+    """Sets 000 to 011, four of them measured."""
+    write_csv(tmp_path / "data.csv")
+    return str(copy_of(made, tmp_path / "s.db"))
 
 
 def asked(url):

@@ -21,6 +21,7 @@ from sumwise.cli import Lazy, main
 from sumwise.cli.output import message, visible, with_error
 from sumwise.cli.progress import waiting
 from tests.marks import slow
+from tests.studies import copy_of
 from tests.tables import write_csv
 
 CONSOLE_SCRIPT = str(Path(sys.executable).with_name("sumwise"))
@@ -39,13 +40,16 @@ def shell(*arguments, **options):
     return subprocess.run(command, capture_output=True, text=True, env=env, check=False)
 
 
-@pytest.fixture
-def url(tmp_path):
-    path = str(tmp_path / "s.db")
-    data = write_csv(tmp_path / "data.csv")
+def made(path):
+    data = write_csv(path.parent / "data.csv")
     words = ("--by", "g", "--x", "a", "--x", "b", "--basis", "linear", "--strategy", "AggMI")
     assert run("init", path, data, *words).exit_code == 0
-    return path
+
+
+@pytest.fixture
+def url(tmp_path):
+    write_csv(tmp_path / "data.csv")
+    return str(copy_of(made, tmp_path / "s.db"))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pyarrow import parquet
 
 import sumwise as sw
 from sumwise.cli import main
+from tests.studies import copy_of
 from tests.tables import write_csv
 
 
@@ -29,14 +30,17 @@ def refusal(*arguments, code=1):
     return " ".join(result.stderr.replace("│", " ").split())
 
 
+def made(path):
+    data = write_csv(path.parent / "data.csv")
+    words = ("--by", "g", "--x", "a", "--x", "b", "--basis", "linear", "--strategy", "AggMI")
+    assert run("init", path, data, *words).exit_code == 0
+
+
 @pytest.fixture
 def url(tmp_path):
     """A small study with sets 000 to 011."""
-    path = str(tmp_path / "s.db")
-    data = write_csv(tmp_path / "data.csv")
-    words = ("--by", "g", "--x", "a", "--x", "b", "--basis", "linear", "--strategy", "AggMI")
-    assert run("init", path, data, *words).exit_code == 0
-    return path
+    write_csv(tmp_path / "data.csv")
+    return str(copy_of(made, tmp_path / "s.db"))
 
 
 @pytest.fixture

@@ -27,10 +27,14 @@ X = np.random.default_rng(0).normal(size=60)
 IDS = np.repeat(np.arange(20), 3)
 
 
-@pytest.fixture(autouse=True)
-def small_pieces(monkeypatch):
+def in_small_pieces(monkeypatch):
     monkeypatch.setattr(scanning, "BATCH_ROWS", 5)
     monkeypatch.setattr(scanning, "PART_ROWS", 12)
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    in_small_pieces(monkeypatch)
 
 
 def written(folder, ids=IDS, x=X, name="a.parquet", group=6, **more):
@@ -382,6 +386,22 @@ def test_leftovers_of_a_run_that_was_killed_do_not_matter(tmp_path):
     assert_equal(MODEL.embed(pool, tmp_path / "early"), Embedded.open(out))
 
 
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
+    """A design that is made once, to copy; the files it is of stay where they are."""
+    folder = tmp_path_factory.mktemp("once")
+    with pytest.MonkeyPatch.context() as patch:
+        in_small_pieces(patch)
+        MODEL.embed(scanned(written(folder / "d")), folder / "out")
+    return folder / "out"
+
+
+@pytest.fixture
+def out(once, tmp_path):
+    Embedded.open(shutil.copytree(once, tmp_path / "out"))  # it is sound
+    return tmp_path / "out"
+
+
 def _edited(folder, **change):
     known = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps({**known, **change}))
@@ -396,26 +416,23 @@ def _edited(folder, **change):
     ],
     ids=str,
 )
-def test_a_manifest_that_was_edited_is_refused(tmp_path, change):
-    made = MODEL.embed(scanned(written(tmp_path / "d")), tmp_path / "out")
-    _edited(tmp_path / "out", **change)
+def test_a_manifest_that_was_edited_is_refused(out, change):
+    _edited(out, **change)
     with pytest.raises(sw.DataError, match=r"cannot be read|has changed since"):
-        Embedded.open(made.folder)
+        Embedded.open(out)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "3", '{"format": []}'])
-def test_a_manifest_that_is_something_else_is_refused(tmp_path, content):
-    MODEL.embed(scanned(written(tmp_path / "d")), tmp_path / "out")
-    (tmp_path / "out" / "manifest.json").write_text(content)
+def test_a_manifest_that_is_something_else_is_refused(out, content):
+    (out / "manifest.json").write_text(content)
     with pytest.raises(sw.DataError, match=r"cannot be read|has the format"):
-        Embedded.open(tmp_path / "out")
+        Embedded.open(out)
 
 
 @pytest.mark.parametrize("name", ["ids.arrow", "sizes.npy", "basis.npz", "sums.npy", "u.npy"])
 @pytest.mark.parametrize("damage", ["gone", "a folder", "empty", "flipped"])
-def test_a_piece_that_was_damaged_is_refused(tmp_path, name, damage):
-    piece = tmp_path / "out" / name
-    MODEL.embed(scanned(written(tmp_path / "d")), tmp_path / "out")
+def test_a_piece_that_was_damaged_is_refused(out, name, damage):
+    piece = out / name
     content = bytearray(piece.read_bytes())
     piece.unlink()
     if damage == "a folder":
@@ -424,10 +441,10 @@ def test_a_piece_that_was_damaged_is_refused(tmp_path, name, damage):
         content[len(content) // 2] ^= 1
         piece.write_bytes(b"" if damage == "empty" else content)
     with pytest.raises(sw.DataError, match=name):
-        Embedded.open(tmp_path / "out")
+        Embedded.open(out)
     if damage != "flipped":  # whoever does not compare checksums is told as well
         with pytest.raises(sw.DataError):
-            assert Embedded.open(tmp_path / "out", check=False).ids
+            assert Embedded.open(out, check=False).ids
 
 
 def test_parts_that_do_not_fit_together_are_refused(tmp_path, monkeypatch):

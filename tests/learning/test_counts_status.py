@@ -155,9 +155,9 @@ def test_summary_says_how_outputs_vary(kind):
 
 @pytest.mark.parametrize("kind", ONE)
 def test_insight_has_whole_numbers_and_a_step_for_each_answer(kind):
-    learner, totals = learner_of(kind, n=14)
+    learner, totals = learner_of(kind, n=9)
     insight = learner.insight()
-    assert [step.answer for step in insight.steps] == totals[:14].tolist()
+    assert [step.answer for step in insight.steps] == totals[:9].tolist()
     ends = np.array([(row.lower, row.upper) for row in insight.compared])
     assert (ends >= 0).all()
     whole = (ends == np.rint(ends)).all()
@@ -172,8 +172,8 @@ def test_insight_has_whole_numbers_and_a_step_for_each_answer(kind):
     then = learner_of(kind, n=6)[0].status()
     assert insight.steps[5].individual_std == pytest.approx(then.mean_variance**0.5, rel=1e-6)
     assert insight.steps[5].noise_std == pytest.approx(then.noise_variance**0.5, rel=1e-6)
-    so_far = totals[:13].sum() / exposure[:13].sum()
-    naive = totals[13] / exposure[13] - so_far
+    so_far = totals[:8].sum() / exposure[:8].sum()
+    naive = totals[8] / exposure[8] - so_far
     assert insight.steps[-1].naive_error == pytest.approx(naive, rel=1e-9)
 
 
@@ -185,7 +185,7 @@ def test_only_some_answers_are_replayed_where_there_are_many(monkeypatch):
 
 @pytest.mark.parametrize("kind", ONE)
 def test_a_report_has_the_words_of_its_outputs(kind, tmp_path):
-    learner, _ = learner_of(kind, n=8, n_sets=24)
+    learner, _ = learner_of(kind, n=8, n_sets=16)
     page = learner.report(tmp_path / "report.html").read_text()
     text = re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.DOTALL)
     text = re.sub(r"\s*<[^>]+>\s*", "|", text)
@@ -201,11 +201,11 @@ def test_a_report_has_the_words_of_its_outputs(kind, tmp_path):
 
 
 def test_a_study_says_what_a_learner_says(tmp_path):
-    learner, totals = learner_of("counts", n=8, n_sets=24)
+    learner, totals = learner_of("counts", n=8, n_sets=12)
     with sw.create_study(tmp_path / "s.db", learner.sets, outputs="counts") as study:
         study.tell_many({a: float(totals[a]) for a in range(8)})
         assert study.status().words == learner.status().words
-        assert tuple(study.expected(20)) == tuple(learner.expected(20))
+        assert tuple(study.expected(10)) == tuple(learner.expected(10))
         assert study.insight().trust == learner.insight().trust
         assert (
             "The rate of a typical individual is known"

@@ -89,11 +89,11 @@ def test_pools_are_those_of_the_same_candidates_in_memory(tmp_path, strategy, ru
 
 @pytest.mark.parametrize("size", [1, 7, 64, 10_000])
 def test_the_size_of_blocks_does_not_matter(tmp_path, monkeypatch, size):
-    frame, model = people(120), model_of("auto")
+    frame, model = people(70), model_of("auto")
     monkeypatch.setattr(scanning, "BATCH_ROWS", size)
     monkeypatch.setattr(scanning, "PART_ROWS", 3 * size)
     monkeypatch.setattr(design, "BLOCK_NUMBERS", 50 * size)
-    scan = scan_of(frame, tmp_path / "a", cuts=[1, 80], row_group_size=size + 3)
+    scan = scan_of(frame, tmp_path / "a", cuts=[1, 50], row_group_size=size + 3)
     assert_same(sw.design_pools(scan, model, 2, uses=1), sw.design_pools(frame, model, 2, uses=1))
 
 

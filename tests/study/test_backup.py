@@ -14,7 +14,7 @@ import sumwise as sw
 from sumwise.study.storage import main_file
 from sumwise.study.storage.backup import backup, restore
 from sumwise.study.storage.database import Database
-from tests.studies import LINEAR
+from tests.studies import LINEAR, copy_of
 
 SETS = sw.Sets.from_arrays([[[float(a)]] for a in range(60)])
 
@@ -24,11 +24,14 @@ def short_logs(monkeypatch):
     monkeypatch.setattr(main_file, "LOG_BYTES", 200_000)
 
 
+def made(path):
+    with sw.create_study(path, SETS, model=LINEAR) as study:
+        study.tell_many(range(10), [float(a) for a in range(10)])
+
+
 @pytest.fixture
 def path(tmp_path):
-    with sw.create_study(tmp_path / "s.db", SETS, model=LINEAR) as study:
-        study.tell_many(range(10), [float(a) for a in range(10)])
-    return str(tmp_path / "s.db")
+    return str(copy_of(made, tmp_path / "s.db"))
 
 
 def copied(path):

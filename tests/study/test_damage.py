@@ -14,18 +14,22 @@ import sqlalchemy as sa
 
 import sumwise as sw
 from sumwise.study.storage.database import Database
+from tests.studies import copy_of
 
 IDS = ["A", "B", "C"]
 SETS = sw.Sets.from_arrays([[[0.0]], [[1.0]], [[2.0], [3.0]]], ids=IDS)
 
 
-@pytest.fixture
-def path(tmp_path):
-    with sw.create_study(tmp_path / "s.db", SETS) as study:
+def made(path):
+    with sw.create_study(path, SETS) as study:
         study.tell("A", 1.0, noise_std=0.5)
         study.skip("C")
         study.ask()
-    return tmp_path / "s.db"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return copy_of(made, tmp_path / "s.db")
 
 
 def edit(path, statement, *values):

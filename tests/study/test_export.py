@@ -217,8 +217,9 @@ def test_columns_of_inputs(names, columns, tmp_path):
 
 
 def test_a_basis_is_a_plain_table_of_numbers(tmp_path):
-    with lived(tmp_path / "a.db", "dropout") as study:
-        out = study.export(tmp_path / "out")
+    model, strategy = MODELS["dropout"]
+    with sw.create_study(tmp_path / "a.db", many_sets(), model=model, strategy=strategy) as study:
+        out = study.export(tmp_path / "out")  # drawn with the study, whatever is told later
         drawn = layout.arrays_of(study.state.record.prepared)
     back = layout.arrays_of(import_.read(out).prepared)
     assert {name: array.tobytes() for name, array in back.items()} == {

@@ -13,7 +13,7 @@ import pytest
 import sumwise as sw
 from sumwise.web import create_app, security, tokens
 from sumwise.web.security import LARGEST_BODY, POLICY
-from tests.studies import SETS
+from tests.studies import copy_of, with_one_answer
 from tests.web.apps import BASE, client_of, got
 
 WRITES = (
@@ -26,8 +26,7 @@ WRITES = (
 
 @pytest.fixture
 def study(tmp_path):
-    with sw.create_study(tmp_path / "a.db", SETS, model=sw.AggregateRegressor("linear")) as study:
-        study.tell(1, 5.0)
+    with sw.open_study(copy_of(with_one_answer, tmp_path / "a.db")) as study:
         yield study
 
 

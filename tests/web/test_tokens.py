@@ -12,7 +12,7 @@ import pytest
 
 import sumwise as sw
 from sumwise.web import create_app, tokens
-from tests.studies import SETS
+from tests.studies import SETS, copy_of, with_one_answer
 from tests.web.apps import client_of, got
 from tests.web.signing import Page, keyed
 from tests.web.test_security import WRITES
@@ -28,8 +28,7 @@ def state(tmp_path, monkeypatch):
 
 @pytest.fixture
 def study(tmp_path):
-    with sw.create_study(tmp_path / "a.db", SETS, model=sw.AggregateRegressor("linear")) as study:
-        study.tell(1, 5.0)
+    with sw.open_study(copy_of(with_one_answer, tmp_path / "a.db")) as study:
         yield study
 
 
