@@ -230,6 +230,7 @@ def _kernel(model: sw.AggregateRegressor, inputs: np.ndarray, u: np.ndarray) -> 
         waves.centre,
         64,
         u,
+        0,
     )
 
 

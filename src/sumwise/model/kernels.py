@@ -83,8 +83,8 @@ def _cosine_of_radians(v):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def sum_waves(inputs, theta, starts, frequencies, phases, amplitude, centre, rows, out):  # type: ignore[no-untyped-def]
-    """Write u_a into `out` (A, W + 1), Σθ last, in the precision of `phases`.
+def sum_waves(inputs, theta, starts, frequencies, phases, amplitude, centre, rows, out, first):  # type: ignore[no-untyped-def]
+    """Write u_a into W + 1 columns of `out` from `first` on, Σθ last, in the precision of `phases`.
 
     `inputs` is (D, N), standardised; `frequencies` is (D, W), so W is contiguous. In single
     precision both are in turns. After every `rows` instances the sum so far is added to one in
@@ -126,8 +126,8 @@ def sum_waves(inputs, theta, starts, frequencies, phases, amplitude, centre, row
                     whole[k] += total[k]
                     total[k] = 0.0
         for k in range(waves):
-            out[a, k] = amplitude[k] * (whole[k] + total[k]) - centre[k] * bias
-        out[a, waves] = bias
+            out[a, first + k] = amplitude[k] * (whole[k] + total[k]) - centre[k] * bias
+        out[a, first + waves] = bias
 
 
 def sum_runs(
@@ -178,10 +178,13 @@ def summing(
         for d, column in enumerate(x):  # in double precision, whatever the file holds
             np.divide(column - basis.shift[d], basis.scale[d], out=standard[d], casting="same_kind")
         u = np.empty((len(bounds) - 1, waves[-1].stop + 1), kind)
+        weights = theta.view()
+        weights.flags.writeable = False  # whatever is given: one type is compiled, once
         for family, known, z in zip(waves, families, basis.views(standard.T), strict=True):
-            own = np.ascontiguousarray(z.T, kind) if single else np.ascontiguousarray(z, kind).T
-            out = u[:, family.first : family.stop + 1]  # the bias stays after the last family only
-            sum_waves(own, theta, bounds, *known, out)
+            own = np.ascontiguousarray(z.T, kind)
+            sum_waves(
+                own, weights, bounds, *known, u, family.first
+            )  # the bias of the last one stays
             if family.linear is not None:
                 columns, centre, size = family.linear
                 linear = theta[:, None] * ((z - centre) / size)
