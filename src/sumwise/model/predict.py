@@ -451,7 +451,9 @@ def interval(
         with np.errstate(all="ignore"):
             return features_of(model, x[low:high]), *np.ones((2, high - low))
 
-    found = _of_mixture(model, len(x), rows, level, own)
+    found, mixture = _of_mixture(model, len(x), rows, level, own), model.mixture
+    least = 1e-10 * np.sqrt(mixture.probability @ mixture.spread[:, 0])  # below is rounding
+    found[1, found[1] <= least] = 0.0
     found *= model.posterior.output_scale[0]
     mean, *ends = model.offset[0] + found[[0, 2, 3]]
     both = finite_rows(np.stack([mean, found[1]], axis=1))
@@ -489,7 +491,8 @@ def _of_mixture(
         return high
 
     with ExitStack() as opened:
-        slow, spans, mapped = opened.enter_context(Slow("predicting", n)), range(0, n, SPAN), map
+        slow, spans = opened.enter_context(Slow("predicting", n)), range(0, n, SPAN)
+        mapped: Any = map
         if len(spans) > 1 and n_cores() > 1:
             opened.enter_context(one_thread())
             mapped = opened.enter_context(ThreadPoolExecutor(n_cores())).map
@@ -533,8 +536,8 @@ def average_into(found: Predictions, rows: Int[np.ndarray, " r"], each: Predicti
 def interval_sets(model: Model, design: Design, level: float, own: Members | None) -> Predictions:
     """The same for the totals of sets, given what was measured."""
     if model.generalised is not None:
-        found = _generalised_totals(model, design, own, level)
-        return Predictions(found[0], found[1], level, ends=found[2])
+        one_mean, one_std, whole = _generalised_totals(model, design, own, level)
+        return Predictions(one_mean, one_std, level, ends=whole)
     if model.mixture is None:
         mean, std = (v[:, 0] for v in predict_sets(model, design, include_noise=True, own=own))
         return Predictions(mean, std, level)
