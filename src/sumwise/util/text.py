@@ -12,10 +12,12 @@ import unicodedata
 from collections.abc import Hashable, Sequence
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sumwise.errors import UnknownSetError
-from sumwise.util.places import Places
+
+if TYPE_CHECKING:
+    from sumwise.util.places import Places
 
 BETWEEN: Final = " / "  # the parts of an id of several columns
 LONGEST: Final = 30  # characters of an id in a chart
@@ -40,6 +42,8 @@ def shown(set_id: Hashable) -> str:
 
 def by_text(ids: Sequence[Hashable]) -> ByText:
     """Ids by what is shown of them."""
+    from sumwise.util.places import Places
+
     return ByText(ids, Places(ids, shown))
 
 
