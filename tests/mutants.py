@@ -204,8 +204,8 @@ MUTANTS = [
     (
         "few steps to a quantile",
         "model/student_quantiles.py",
-        "for _ in range(STEPS):",
-        "for _ in range(2):",
+        "for count in range(STEPS):",
+        "for count in range(2):",
     ),
     (
         "members without θ",

@@ -94,9 +94,10 @@ def _write(
 def _pieces(file: Any, data: Path, columns: Sequence[str] | None = None) -> Iterator[Any]:
     """The rows of a file as tables, some at a time."""
     seen = 0
-    for batch in file.iter_batches(ROWS, columns=columns, use_threads=False):
-        yield parquet_piece(batch, str(data), seen)
-        seen += batch.num_rows
+    for group in range(file.num_row_groups):  # a reader of all would keep what it has read
+        for batch in file.iter_batches(ROWS, [group], columns, use_threads=False):
+            yield parquet_piece(batch, str(data), seen)
+            seen += batch.num_rows
 
 
 def _predicted(

@@ -19,7 +19,8 @@ import numpy as np
 
 from sumwise.util.shapes import Float
 
-STEPS: Final = 60  # to a quantile, at most
+STEPS: Final = 120  # to a quantile, at most
+FEW: Final = 6  # steps, after which every second one halves the range
 CLOSE: Final = 1e-6  # error of a probability that ends the steps, in units of the smaller tail
 LAST: Final = 0.015  # scales: after a step that is shorter, probabilities are right to 1e-6
 SOME: Final = 256  # mixtures at a time, so that what is worked out of them stays in cache
@@ -69,20 +70,22 @@ def _quantile(
     mixed, std = _average(probability), np.maximum(std, 1e-300)
     ends, middle = mean + at * std, mixed(mean)
     low, high = ends.min(axis=0), ends.max(axis=0)
-    with np.errstate(over="ignore", divide="ignore"):
+    with np.errstate(all="ignore"):
         here = middle + at * np.sqrt(mixed(std**2 + (mean - middle) ** 2))
         last = LAST * mixed(std**-3.0) ** (-1 / 3)
     here, found = np.clip(here, low, high), np.empty(mean.shape[1])
     left = np.arange(len(found))
-    for _ in range(STEPS):
-        below, step = _step(mixed, (here - mean) / std, std, freedom, share)
+    for count in range(STEPS):
+        below, step, length = _step(mixed, here - mean, std, freedom, share)
         low, high = np.where(below < 0, here, low), np.where(below < 0, high, here)
         inside = (here + step >= low) & (here + step <= high)
+        if count >= FEW and count % 2:  # steps may run back and forth over a narrow component
+            inside[:] = False
         found[left] = np.where(inside, here + step, 0.5 * (low + high))
         # each by itself, whatever the others do
         narrow = high - low <= 1e-12 * np.maximum(abs(low), abs(high))
         close = abs(below) < CLOSE * min(share, 1 - share)
-        on = ~(narrow | (inside & (close | (abs(step) <= last))))
+        on = ~(narrow | (inside & (close | (length <= last))))
         if not on.any():
             break
         left, low, high, last = left[on], low[on], high[on], last[on]
@@ -97,15 +100,14 @@ def _step(
     std: np.ndarray,
     freedom: float,
     share: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """By how much the share below is too large, and a step of second order to where it is not.
-
-    The remainder of such a step of length d is at most 0.22 d³ Σ_h p_h / σ_h³.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """By how much the share below is too large, a step of second order to where it is not, and d,
+    the longer of this and Newton's step: the remainder is at most 0.22 d³ Σ_h p_h / σ_h³.
     """
     from scipy.special import ndtr
 
     with np.errstate(all="ignore"):
-        away = np.clip(away, -1e100, 1e100)  # whose square is a number
+        away = np.clip(away / std, -1e100, 1e100)  # whose square is a number
         z, density, curve = _to_normal(away, freedom)
         below = mixed(ndtr(z)) - share
         np.square(z, out=z)
@@ -116,7 +118,8 @@ def _step(
         density *= curve
         density /= std
         newton = -below / slope
-        return below, newton - 0.5 * newton**2 * mixed(density) / slope
+        step = newton - 0.5 * newton**2 * mixed(density) / slope
+        return below, step, np.maximum(abs(newton), abs(step))
 
 
 def normal_score(
