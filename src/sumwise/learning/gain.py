@@ -37,6 +37,7 @@ from sumwise.model.predict import (
     predict_mean,
 )
 from sumwise.model.spread import each_part
+from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float, Int, Mask, PerSet
 
 SAMPLE: Final = 2000  # individuals, or sets, that stand for all if there are more
@@ -193,13 +194,16 @@ def _gram(posterior: Posterior, first: int, pool: Pool, wanted: Mask) -> np.ndar
     n_basis, which = pool.design.n_basis, np.flatnonzero(wanted)
     gram, alone = np.zeros((n_basis, n_basis)), independent_of_others(pool, which)
     root = posterior.root_times(np.eye(n_basis))
-    for some, joint in ((which[alone], False), (which[~alone], True)):
-        for low in range(0, len(some), BLOCK):
-            at = some[low : low + BLOCK]
-            design = independent_rows(pool, posterior, at) if joint else pool.design.rows(at)
-            half = design.u @ root
-            half /= np.sqrt(posterior.noise(design))[:, None]
-            gram += half.T @ half
+    done = 0
+    with Slow("adding up what all sets would tell", len(which)) as slow:
+        for some, joint in ((which[alone], False), (which[~alone], True)):
+            for low in range(0, len(some), BLOCK):
+                at = some[low : low + BLOCK]
+                design = independent_rows(pool, posterior, at) if joint else pool.design.rows(at)
+                half = design.u @ root
+                half /= np.sqrt(posterior.noise(design))[:, None]
+                gram += half.T @ half
+                slow.at(done := done + len(at))
     return gram
 
 
