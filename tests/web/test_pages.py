@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import sumwise as sw
@@ -318,6 +318,7 @@ def test_a_failure_is_not_kept():
 texts = st.lists(st.text("abAß1\n", max_size=4), unique=True, min_size=1)
 
 
+@example(["a", "b", "ab"], "AB")
 @given(texts, st.text("abAß1", max_size=3))
 def test_a_search_finds_what_each_id_holds_and_not_what_two_hold_together(ids, part):
     known = Known(SimpleNamespace(sets=SimpleNamespace(ids=ids)))
