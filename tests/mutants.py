@@ -204,8 +204,8 @@ MUTANTS = [
     (
         "few steps to a quantile",
         "model/student_quantiles.py",
-        "for _ in range(NEWTON):",
-        "for _ in range(3):",
+        "for count in range(STEPS):",
+        "for count in range(2):",
     ),
     (
         "members without θ",

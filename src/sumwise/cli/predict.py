@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import rich_click as click
 
-from sumwise.cli import options, output
+from sumwise.cli import options, output, predict_table
 from sumwise.cli.options import Address, option
 from sumwise.cli.output import visible
+from sumwise.cli.predict_table import is_large
 from sumwise.data.about import About
 from sumwise.data.dialect import Reading
 from sumwise.data.geo import Geometry
@@ -80,17 +81,12 @@ def predict(
     has_shapes = out is not None and out.suffix.lower() in ENDINGS
     if out is not None:
         check_output(out, force, (*TABLES, *ENDINGS))
-    few = None if out is not None or output.wants_json() else FEW
     with address.open() as study:
         scan = study.scan if data is None and not of_sets else None
         shapes = _shapes(study, data, of_sets, reading) if has_shapes else None
-        if scan is None or out is None:
-            table, rows = _table(study, scan, data, by, of_sets, level, few, reading)
-        else:
-            table, rows = None, _write_scan(study, scan, out, level, force)
-        measured, about = len(study.answers), _about(study, table, data)
-    if table is not None and not of_sets:
-        _warn_of_extrapolation(table)
+        asked = study, scan, data, by, of_sets, level
+        table, head, rows = _found(*asked, out, force, reading)
+        measured, about = len(study.answers), _about(study, head, data)
     if not measured:
         output.talk("Nothing is measured yet, so these predictions are those of the prior.")
     if out is not None:
@@ -105,6 +101,34 @@ def predict(
         given += ("--sets",) if of_sets else ()
         target = "predictions.csv" if scan is None else "predictions.parquet"
         output.suggest(f"All {rows} rows, in full:", address.typed("predict", *given, "-o", target))
+
+
+def _found(
+    study: Study,
+    scan: Scan | None,
+    data: Path | None,
+    by: str | None,
+    of_sets: bool,
+    level: float,
+    out: Path | None,
+    force: bool,
+    reading: Reading,
+) -> tuple[Any, Any, int]:
+    """A table of predictions, or None where they are written already; one that has its columns; and
+    the number of rows."""
+    if data is not None and out is not None and is_large(study, data, out, reading):
+        head, rows, far, inside = predict_table.write(study, data, by, level, out, force)
+        _warn_of_extrapolation(far, rows)
+        if inside and by is None:
+            _say_whose(study)
+        return None, head, rows
+    if scan is not None and out is not None:
+        return None, None, _write_scan(study, scan, out, level, force)
+    few = None if out is not None or output.wants_json() else FEW
+    table, rows = _table(study, scan, data, by, of_sets, level, few, reading)
+    if not of_sets and table.column_names[-1].endswith("extrapolates"):
+        _warn_of_extrapolation(sum(table.column(table.column_names[-1]).to_pylist()), len(table))
+    return table, table, rows
 
 
 def _table(
@@ -142,8 +166,7 @@ def _table(
         named = None if by is None else own_ids(kept, table.keys([by], "given as --by"))
         groups = named or groups_in(kept, native)
         if groups and named is None and {*groups} & {a.set_id for a in study.answers}:
-            said = ", ".join(visible(str(name), 40) for name in kept.origin.by)
-            output.talk(f"Members of measured sets are predicted given their totals, by {said}.")
+            _say_whose(study)
     elif scan is not None and few is not None:
         x, columns, theta = _first_rows(scan, few)
         about, groups = {"inputs": columns}, None
@@ -217,16 +240,19 @@ def _first_rows(scan: Scan, few: int) -> tuple[Any, dict[Any, Any], Any]:
     return x, columns, (np.ones(len(x)) if first.theta is None else first.theta)[:few]
 
 
-def _warn_of_extrapolation(table: Any) -> None:
+def _say_whose(study: Study) -> None:
+    said = ", ".join(visible(str(name), 40) for name in study.state.record.sets.origin.by)
+    output.talk(f"Members of measured sets are predicted given their totals, by {said}.")
+
+
+def _warn_of_extrapolation(far: int, rows: int) -> None:
     """Say how many rows have rates that are far from all measured ones."""
-    for name in table.column_names[-1:]:
-        far = name.endswith("extrapolates") and sum(table.column(name).to_pylist())
-        if far:
-            output.talk(
-                f"{count(far, 'row')} of {len(table)} {'has' if far == 1 else 'have'} a rate more "
-                "than 10 times above or below all that were measured (column extrapolates): the "
-                "model extrapolates there, and may be far off."
-            )
+    if far:
+        output.talk(
+            f"{count(far, 'row')} of {rows} {'has' if far == 1 else 'have'} a rate more "
+            "than 10 times above or below all that were measured (column extrapolates): the "
+            "model extrapolates there, and may be far off."
+        )
 
 
 def _write_scan(study: Study, scan: Scan, out: Path, level: float, force: bool) -> int:

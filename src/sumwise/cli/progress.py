@@ -1,13 +1,9 @@
-"""Progress on stderr: a bar for work with steps to count, and a spinner for work without."""
+"""Progress on stderr, for work with steps to count."""
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from sumwise.util.progress import PATIENCE, quiet
 
 
 @contextmanager
@@ -21,25 +17,3 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     with rich.Progress(*columns, console=Console(stderr=True, highlight=False)) as progress:
         task = progress.add_task(what, total=None)  # the total is known once the work has begun
         yield lambda done, total: progress.update(task, completed=done, total=total)
-
-
-@contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """A spinner for work without steps to count, after two seconds, on a terminal only."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    spinner = Console(stderr=True).status(Text(f"{what} …"))
-    timer = threading.Timer(PATIENCE, spinner.start)
-    timer.daemon = True
-    timer.start()
-    try:
-        with quiet():
-            yield
-    finally:
-        timer.cancel()
-        timer.join()
-        spinner.stop()

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from sumwise.cli import options
 from sumwise.cli.options import Address
 from sumwise.cli.output import placeholder, show, show_file, show_json, show_table, suggest, visible
-from sumwise.cli.progress import waiting
 from sumwise.data.about import About
 from sumwise.data.tables import check_output, write_table
 from sumwise.data.totals import PARTS
 from sumwise.learning.parts import as_told, part_in_words
+from sumwise.util.progress import waiting
 from sumwise.util.text import count, moment, shown
 
 if TYPE_CHECKING:

@@ -200,9 +200,21 @@ def read_inputs(
     if axes and {*axes} & numbers - {*table.frame.columns}:  # the study has them of geometries
         reading = replace(reading, centroid=True)
         table = read_table(path, lambda name: name not in numbers, reading)
-    table.refuse_unclear(numbers)
+    return table, encoded_inputs(table, inputs, others, recipe)
+
+
+def encoded_inputs(
+    table: Table,
+    inputs: Sequence[str],
+    others: Mapping[str, str | None],
+    recipe: Recipe | None = None,
+) -> Encoded:
+    """The inputs in such a table as numbers."""
+    known = recipe or Recipe.plain(inputs)
+    text = [source.name for source in known.sources if source.levels is not None]
+    table.refuse_unclear({*known.names, *others} - {*text})
     table.require_each(others)
-    return table, known.encode(table, "an input of the study")
+    return known.encode(table, "an input of the study")
 
 
 def read_changes(path: Path, sets: Sets, columns: Columns, reading: Reading = PLAIN) -> Table:

@@ -182,7 +182,8 @@ def _refuse_twice(table: Table, columns: Sequence[str], keys: Sequence[str]) -> 
 def _said(name: str, of: str, keys: Sequence[str], known: Mapping[str, Hashable]) -> str:
     """How many were matched, and examples of those that were not."""
     there, less = [key for key in keys if key in known], [key for key in keys if key not in known]
-    without = [key for key in known if key not in {*keys}]
+    own = {*keys}
+    without = [key for key in known if key not in own]
     words = f"The shapes of {name} are those of {of}: {len(there):,} of {len(known):,} have one."
     if without:
         words += f" Without a shape: {_few(without)}."

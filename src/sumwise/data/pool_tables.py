@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from sumwise.data.recipe import Encoded, Recipe
 from sumwise.data.sets import Sets
 from sumwise.errors import SettingError, SumwiseError
 from sumwise.util.shapes import Float, Int
-from sumwise.util.text import by_text, find, shown
+from sumwise.util.text import ByText, by_text, find, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class PoolRows:
     owner: Int[np.ndarray, " N"]
     member: Int[np.ndarray, " N"]
     rows: Int[np.ndarray, " n"]  # of sets that may be asked for
-    ids: Mapping[str, Hashable | None]  # of these sets, by text
+    ids: ByText  # of these sets
 
     @classmethod
     def of(cls, sets: Sets, mark: PoolMark) -> PoolRows:
@@ -250,4 +250,4 @@ def _like(own: Hashable, name: Hashable) -> Hashable:
 def own_id(pool: PoolRows, key: Hashable) -> Hashable:
     """The study's own id of a set, whose text this is; that of a new set as it was given."""
     own = pool.ids.get(shown(key))
-    return _like(next(iter(pool.ids.values())), key) if own is None else own
+    return _like(pool.ids.ids[0], key) if own is None else own

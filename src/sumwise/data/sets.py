@@ -35,6 +35,7 @@ from sumwise.data.valid_sets import (
 from sumwise.data.validate import as_list
 from sumwise.errors import InvalidSetError, SettingError, UnknownSetError
 from sumwise.util import html
+from sumwise.util.places import Places
 from sumwise.util.shapes import Float, Int
 from sumwise.util.text import count, shown
 
@@ -63,7 +64,7 @@ class Sets:
     )
     row_ids: np.ndarray | None = None  # the user's own id of each row
     origin: Origin = UNKNOWN  # names of the columns that sets and individuals are named by
-    _positions: dict[Hashable, int] = field(init=False)
+    _positions: Mapping[Hashable, int] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_positions", positions_of(self.ids))
@@ -460,8 +461,8 @@ class LazySets(Sets):
         return known() if callable(known) else known
 
     @cached_property
-    def _positions(self) -> dict[Hashable, int]:
-        return {set_id: position for position, set_id in enumerate(self.ids)}
+    def _positions(self) -> Mapping[Hashable, int]:
+        return Places(self.ids)
 
     @cached_property
     def whole(self) -> Sets:

@@ -98,6 +98,25 @@ def read_table(
     return replace(made, frame=as_frame(made.frame))
 
 
+def is_plain(schema: Any) -> bool:
+    """Whether a Parquet file has columns with names of their own, and no geometries."""
+    names = schema.names
+    return of_parquet(schema.metadata) is None and len({*names}) == len(names) and "" not in names
+
+
+def parquet_piece(rows: Any, name: str, before: int) -> Table:
+    """Some rows of a Parquet file, as `read_table` gives all.
+
+    Args:
+        before: How many rows come before them.
+    """
+    import pyarrow
+
+    table = rows if isinstance(rows, pyarrow.Table) else pyarrow.Table.from_batches([rows])
+    where = lambda row: f"{name}, row {before + row + 1}"  # noqa: E731
+    return Table(as_frame(table), name, where, in_file=True)
+
+
 def _named_once(table: Any, path: Path) -> Any:
     names = list(table.column_names)
     for name in names:

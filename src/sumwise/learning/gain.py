@@ -38,6 +38,7 @@ from sumwise.model.predict import (
 )
 from sumwise.model.spread import each_part
 from sumwise.util.files import let_go
+from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float, Int, Mask, PerSet
 
 SAMPLE: Final = 2000  # individuals, or sets, that stand for all if there are more
@@ -196,9 +197,10 @@ def _gram(posterior: Posterior, first: int, pool: Pool, wanted: Mask) -> np.ndar
     root = posterior.root_times(np.eye(n_basis))
     wide = np.empty((min(BLOCK, len(which)), n_basis))  # used again: new memory takes its time
     half, product = np.empty_like(wide), np.empty_like(gram)
-    for some, joint in ((which[alone], False), (which[~alone], True)):
-        for low in range(0, len(some), BLOCK):
-            at = some[low : low + BLOCK]
+    kinds = (which[alone], False), (which[~alone], True)
+    blocks = [(v[i : i + BLOCK], joint) for v, joint in kinds for i in range(0, len(v), BLOCK)]
+    with Slow("adding up what all sets would tell", len(blocks)) as slow:
+        for number, (at, joint) in enumerate(blocks, 1):
             if joint:
                 design = independent_rows(pool, posterior, at)
             else:  # those that lie in a row are read where they are
@@ -209,6 +211,7 @@ def _gram(posterior: Posterior, first: int, pool: Pool, wanted: Mask) -> np.ndar
             own = np.matmul(wide[: len(design)], root, out=half[: len(design)])
             own /= np.sqrt(posterior.noise(design))[:, None]
             gram += np.matmul(own.T, own, out=product)
+            slow.at(number)
     return gram
 
 

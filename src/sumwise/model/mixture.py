@@ -18,7 +18,7 @@ its noise too, n ((1 − ρ) θ_n + ρ Σθ). That is why members add up to what
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +29,7 @@ from sumwise.model.mixture_algebra import Solved, Totals, noise_of, per_feature
 from sumwise.model.student_quantiles import quantile
 from sumwise.util.shapes import Float, Int
 
+CACHED: Final = 2**18  # numbers that stay in cache
 ROUNDING: Final = 1e-12  # of a prior variance: below, nothing but rounding is left of it
 
 
@@ -121,39 +122,59 @@ class Mixture:
             own: Covariances with the noise of the totals: Σθ over the individuals in common, and
                 over those of the same set.
         """
-        known, groups = self.hypotheses, self.totals.groups
-        u, solved = self.totals.design.u, self.solved
-        powers = np.stack([np.einsum("nk,nk->n", phi[:, at], phi[:, at]) for at in groups], axis=1)
-        dual = solved.white is not None
-        if dual:
-            products = np.stack([phi[:, at] @ u[:, at].T for at in groups])  # G N t
-        else:
-            mean = self.coefficients
+        if self.solved.white is not None:
+            yield from self._from_totals(phi, noise, own)
+            return
+        known, u, solved, mean = (
+            self.hypotheses,
+            self.totals.design.u,
+            self.solved,
+            self.coefficients,
+        )
+        assert solved.roots is not None
         for h, (share, rho) in enumerate(zip(known.noise, known.correlation, strict=True)):
             rest = share * ((1 - rho) * noise[0] + rho * noise[1])
-            shared = None if own is None else share * ((1 - rho) * own[0] + rho * own[1])
-            if dual:
-                assert solved.white is not None
-                across = np.tensordot(known.variances[h], products, 1)
-                if shared is not None:
-                    across += shared
-                white = across @ solved.white[h].T
-                prior = powers @ known.variances[h] + rest
-                variance = prior - np.einsum("nt,nt->n", white, white)
-                found = across @ solved.weights[h]
-            else:
-                assert solved.roots is not None
-                half = phi @ solved.roots[h].T
-                variance = prior = np.einsum("nk,nk->n", half, half) + rest
-                found = phi @ mean[h]
-                if shared is not None:
-                    # of disjoint sets each row shares noise with one total at most
-                    scale = self.noise_scale(h)
-                    towards = half @ (u @ solved.roots[h].T).T / scale
-                    taken = np.einsum("nt,nt->n", 2 * shared, towards) + shared**2 @ solved.own[h]
-                    variance = prior - taken
-                    found = found + shared @ solved.weights[h]
+            half = phi @ solved.roots[h].T
+            variance = prior = np.einsum("nk,nk->n", half, half) + rest
+            found = phi @ mean[h]
+            if own is not None:
+                # of disjoint sets each row shares noise with one total at most
+                shared, scale = share * ((1 - rho) * own[0] + rho * own[1]), self.noise_scale(h)
+                towards = half @ (u @ solved.roots[h].T).T / scale
+                taken = np.einsum("nt,nt->n", 2 * shared, towards) + shared**2 @ solved.own[h]
+                variance = prior - taken
+                found = found + shared @ solved.weights[h]
             yield h, found, np.where(variance > ROUNDING * prior, variance, 0.0)
+
+    def _from_totals(
+        self,
+        phi: Float[np.ndarray, "N K"],
+        noise: tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]],
+        own: tuple[Float[np.ndarray, "N t"], Float[np.ndarray, "N t"]] | None,
+    ) -> Iterator[tuple[int, Float[np.ndarray, "N M"], Float[np.ndarray, " N"]]]:
+        """The same by covariances with few totals, of all hypotheses and a few rows at a time."""
+        known, groups = self.hypotheses, self.totals.groups
+        u, white, weights = self.totals.design.u, self.solved.white, self.solved.weights
+        assert white is not None
+        n, t, k = len(phi), len(u), len(known.noise)
+        powers = np.stack([np.einsum("nk,nk->n", phi[:, at], phi[:, at]) for at in groups])
+        products = np.stack([phi[:, at] @ u[:, at].T for at in groups])  # G N t
+        effect = known.noise * known.correlation
+        alone = known.noise - effect
+        prior = known.variances @ powers + np.outer(alone, noise[0]) + np.outer(effect, noise[1])
+        found, variance = np.empty((k, n, weights.shape[2])), prior.copy()
+        step = max(8, CACHED // (k * max(1, t)))
+        for here in (slice(low, min(low + step, n)) for low in range(0, n, step)):
+            rows = here.stop - here.start
+            some = products[:, here].reshape(len(groups), rows * t)
+            across = (known.variances @ some).reshape(k, rows, t)
+            if own is not None:
+                across += alone[:, None, None] * own[0][here] + effect[:, None, None] * own[1][here]
+            np.matmul(across, weights, out=found[:, here])
+            across = np.matmul(across, white.transpose(0, 2, 1))
+            variance[:, here] -= np.einsum("hnt,hnt->hn", across, across)
+        variance[variance <= ROUNDING * prior] = 0.0
+        yield from zip(range(k), found, variance, strict=True)
 
     def noise_scale(self, h: int) -> Float[np.ndarray, " t"]:
         """Diagonal of the noise in C under hypothesis h."""
@@ -166,7 +187,11 @@ class Mixture:
         own: tuple[Float[np.ndarray, "N t"], Float[np.ndarray, "N t"]] | None = None,
     ) -> tuple[Float[np.ndarray, "N M"], Float[np.ndarray, "N M"]]:
         """Mean and variance over the whole mixture; see `components`."""
-        found = list(self.components(phi, noise, own))
+        return self._moments(list(self.components(phi, noise, own)))
+
+    def _moments(
+        self, found: Sequence[tuple[int, Float[np.ndarray, "N M"], Float[np.ndarray, " N"]]]
+    ) -> tuple[Float[np.ndarray, "N M"], Float[np.ndarray, "N M"]]:
         mean = sum(self.probability[h] * each for h, each, _ in found)
         variance = np.zeros(np.shape(mean))
         for h, each, within in found:
@@ -180,11 +205,11 @@ class Mixture:
         noise: tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]],
         level: float,
         own: tuple[Float[np.ndarray, "N t"], Float[np.ndarray, "N t"]] | None = None,
-    ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
-        """Lower and upper quantile of the first output, which hold `level` between them."""
+    ) -> Float[np.ndarray, "4 N"]:
+        """Of the first output, mean, variance, and the quantiles that hold `level` between them."""
         found = list(self.components(phi, noise, own))
         mean = np.stack([each[:, 0] for _, each, _ in found])
         std = np.stack([np.sqrt(within * self.scale[h, 0]) for h, _, within in found])
         ends = (0.5 - 0.5 * level, 0.5 + 0.5 * level)
-        lower, upper = (quantile(self.probability, mean, std, self.freedom, p) for p in ends)
-        return lower, upper
+        quantiles = [quantile(self.probability, mean, std, self.freedom, p) for p in ends]
+        return np.stack([*(each[:, 0] for each in self._moments(found)), *quantiles])

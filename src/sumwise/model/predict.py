@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import NormalDist
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -23,9 +24,12 @@ from sumwise.model.generalised import predict as generalised
 from sumwise.model.posterior import BLOCK
 from sumwise.util import html
 from sumwise.util.files import let_go
+from sumwise.util.progress import Slow
 from sumwise.util.shapes import Float, Int
 from sumwise.util.text import shown
+from sumwise.util.threads import n_cores, one_thread
 
+SPAN: Final = 1024  # rows that a thread predicts at a time, under all hypotheses of a mixture
 PREFIX: Final = "sumwise_"
 ENDS: Final = ("mean", "std", "lower", "upper")  # the columns at the end of a table
 
@@ -439,18 +443,62 @@ def interval(
         rate = one_mean if exposure is None else one_mean / exposure
         more = {name: rate, "extrapolates": beyond}
         return Predictions(one_mean, one_std, level, ends=ends, more=more)
-    mean, std = (values[:, 0] for values in predict_individuals(model, x, own=own))
     if model.mixture is None:
+        mean, std = (values[:, 0] for values in predict_individuals(model, x, own=own))
         return Predictions(mean, std, level)
-    ends = np.empty((2, len(x)))
-    for low in range(0, len(x), BLOCK):
-        high = min(low + BLOCK, len(x))
-        phi, ones = features_of(model, x[low:high]), np.ones(high - low)
-        shared = None if own is None else own.dense(low, high, len(model.mixture.totals))
-        ends[:, low:high] = model.mixture.interval(phi, (ones, ones), level, shared)
-    return Predictions(
-        mean, std, level, ends=model.offset[0] + model.posterior.output_scale[0] * ends
-    )
+
+    def rows(low: int, high: int) -> Rows:
+        with np.errstate(all="ignore"):
+            return features_of(model, x[low:high]), *np.ones((2, high - low))
+
+    found, mixture = _of_mixture(model, len(x), rows, level, own), model.mixture
+    least = 1e-10 * np.sqrt(mixture.probability @ mixture.spread[:, 0])  # below is rounding
+    found[1, found[1] <= least] = 0.0
+    found *= model.posterior.output_scale[0]
+    mean, *ends = model.offset[0] + found[[0, 2, 3]]
+    both = finite_rows(np.stack([mean, found[1]], axis=1))
+    return Predictions(both[:, 0], both[:, 1], level, ends=np.stack(ends))
+
+
+Rows: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]  # u, and scales of both kinds of noise
+
+
+def _of_mixture(
+    model: Model,
+    n: int,
+    rows: Callable[[int, int], Rows],
+    level: float,
+    own: Members | None,
+) -> Float[np.ndarray, "4 n"]:
+    """Mean, standard deviation and quantiles of n rows, in the model's units, by threads.
+
+    Args:
+        rows: Gives those between two.
+    """
+    mixture, found = model.mixture, np.empty((4, n))
+    assert mixture is not None
+
+    def predict(low: int) -> int:
+        high = min(low + SPAN, n)
+        shared = None
+        if own is not None and np.diff(np.searchsorted(own.row, [low, high])):
+            shared = own.dense(low, high, len(mixture.totals))
+        u, *noise = rows(low, high)
+        about = np.asarray(u, dtype=np.float64), (noise[0], noise[1])
+        found[:, low:high] = mixture.interval(*about, level, shared)
+        let_go(u)
+        np.sqrt(found[1, low:high], out=found[1, low:high])
+        return high
+
+    with ExitStack() as opened:
+        slow, spans = opened.enter_context(Slow("predicting", n)), range(0, n, SPAN)
+        mapped: Any = map
+        if len(spans) > 1 and n_cores() > 1:
+            opened.enter_context(one_thread())
+            mapped = opened.enter_context(ThreadPoolExecutor(n_cores())).map
+        for high in mapped(predict, spans):
+            slow.at(high)
+    return found
 
 
 def averaged(
@@ -488,22 +536,22 @@ def average_into(found: Predictions, rows: Int[np.ndarray, " r"], each: Predicti
 def interval_sets(model: Model, design: Design, level: float, own: Members | None) -> Predictions:
     """The same for the totals of sets, given what was measured."""
     if model.generalised is not None:
-        found = _generalised_totals(model, design, own, level)
-        return Predictions(found[0], found[1], level, ends=found[2])
-    mean, std = (v[:, 0] for v in predict_sets(model, design, include_noise=True, own=own))
+        one_mean, one_std, whole = _generalised_totals(model, design, own, level)
+        return Predictions(one_mean, one_std, level, ends=whole)
     if model.mixture is None:
+        mean, std = (v[:, 0] for v in predict_sets(model, design, include_noise=True, own=own))
         return Predictions(mean, std, level)
-    ends, count = np.empty((2, len(design))), len(model.mixture.totals)
-    for low in range(0, len(design), BLOCK):
-        rows = design.rows(slice(low, low + BLOCK))
-        u, noise = np.asarray(rows.u, dtype=np.float64), (rows.noise_scale, rows.effect_scale)
-        shared = None if own is None else own.dense(low, low + len(rows), count)
-        ends[:, low : low + BLOCK] = model.mixture.interval(u, noise, level, shared)
-        let_go(rows.u)
-    std = np.where(std > 1e-12 * abs(mean), std, 0.0)  # a measured total is known but for rounding
-    middle = design.theta_sum * model.offset[0]
-    ends = middle + model.posterior.output_scale[0] * ends
-    return Predictions(mean, std, level, ends=ends)
+
+    def rows(low: int, high: int) -> Rows:
+        some = design.rows(slice(low, high))
+        return some.u, some.noise_scale, some.effect_scale
+
+    found = _of_mixture(model, len(design), rows, level, own)
+    found *= model.posterior.output_scale[0]
+    mean, *ends = design.theta_sum * model.offset[0] + found[[0, 2, 3]]
+    # a measured total is known but for rounding
+    std = np.where(found[1] > 1e-12 * abs(mean), found[1], 0.0)
+    return Predictions(mean, std, level, ends=np.stack(ends))
 
 
 def features_of(model: Model, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:

@@ -28,8 +28,9 @@ from sumwise.model.generalised.refusals import refuse_exposures
 from sumwise.model.predict import own_names
 from sumwise.outofcore.build import Run
 from sumwise.util.files import atomic_write
-from sumwise.util.progress import Slow
+from sumwise.util.progress import Slow, quiet
 from sumwise.util.shapes import Float, Int
+from sumwise.util.threads import one_of_many
 
 UNBOUNDED: Final = (-math.inf, math.inf)
 SINGLE: Final = (".parquet", ".csv")  # endings of one file for all rows
@@ -100,7 +101,8 @@ def predict_part(
 ) -> int:
     """Predict a part to a file, which appears when it is whole."""
     name = os.path.join(folder, f"part-{part.number:06}.parquet")
-    return sum(_one_file(model, scan, level, name, [part], ends=ends))
+    with one_of_many():
+        return sum(_one_file(model, scan, level, name, [part], ends=ends))
 
 
 def _one_file(
@@ -112,7 +114,7 @@ def _one_file(
     overwrite: bool = True,
     ends: tuple[float, float] = UNBOUNDED,
 ) -> Iterator[int]:
-    """Write parts to one file, which appears when all are done; gives the rows of each."""
+    """Write parts to one file, which appears when all are done; gives the rows of each batch."""
     from pyarrow import csv, parquet
 
     added, writer = own_names(_added(model), scan.by).values(), None
@@ -120,7 +122,7 @@ def _one_file(
     with atomic_write(path, overwrite=overwrite) as file, ExitStack() as opened:
         for part in parts:
             for batch in batches(scan, part, unknown=True):
-                with _naming(batch):
+                with _naming(batch), quiet():
                     found = _intervals(model, scan, batch, level)
                     found = found if ends == UNBOUNDED else within(found, *ends)
                 table = _table(scan, batch, found, added, in_columns)
@@ -129,7 +131,7 @@ def _one_file(
                     kind = parquet.ParquetWriter if in_columns else csv.CSVWriter
                     writer = opened.enter_context(kind(file, table.schema))
                 writer.write_table(table)
-            yield part.rows
+                yield len(batch)
 
 
 def _table(

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from sumwise.data.parquet import Batch, Scan, batches
-from sumwise.data.sets import LazySets, Sets
+from sumwise.data.sets import LazySets, Sets, positions_of
 from sumwise.data.valid_sets import starts_of
 from sumwise.errors import SettingError
 from sumwise.outofcore.external_sort import positions_in
@@ -86,7 +86,7 @@ class ScannedSets(LazySets):
         scan = self.scan
         if scan.theta_column is None:
             return (self.sizes + below if scan.weights == "sum" else below + 1.0), below
-        known = None if self.__dict__["grouped"] else self._positions
+        known = None if self.__dict__["grouped"] else positions_of(self.ids)
         for batch in _all_batches(scan, "adding up weights"):
             if known is None:
                 owner = self._owners(np.arange(len(batch)) + batch.first_individual)

@@ -9,11 +9,15 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from difflib import get_close_matches
-from typing import Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sumwise.errors import UnknownSetError
+
+if TYPE_CHECKING:
+    from sumwise.util.places import Places
 
 BETWEEN: Final = " / "  # the parts of an id of several columns
 LONGEST: Final = 30  # characters of an id in a chart
@@ -36,23 +40,36 @@ def shown(set_id: Hashable) -> str:
     return BETWEEN.join(map(shown, set_id)) if isinstance(set_id, tuple) else str(set_id)
 
 
-def by_text(ids: Sequence[Hashable]) -> Mapping[str, Hashable | None]:
-    """Ids by what is shown of them; None where several look the same."""
-    found: dict[str, Hashable | None] = {}
-    for set_id in ids:
-        text = shown(set_id)
-        found[text] = None if text in found else set_id
-    return found
+def by_text(ids: Sequence[Hashable]) -> ByText:
+    """Ids by what is shown of them."""
+    from sumwise.util.places import Places
+
+    return ByText(ids, Places(ids, shown))
 
 
-def find(known: Mapping[str, Hashable | None], text: str, what: str = "set") -> Hashable:
+class ByText(NamedTuple):
+    """Ids, and where each is by what is shown of it."""
+
+    ids: Sequence[Hashable]
+    places: Places
+
+    def __contains__(self, text: object) -> bool:
+        return text in self.places
+
+    def get(self, text: str) -> Hashable | None:
+        """The id that is shown as `text`; None if there is no such id, or several."""
+        found = self.places.every(text)
+        return self.ids[found[0]] if len(found) == 1 else None
+
+
+def find(known: ByText, text: str, what: str = "set") -> Hashable:
     """The id that is shown as `text`, of those in `by_text(ids)`."""
     found = known.get(text)
     if found is not None:
         return found
     if text in known:
         raise UnknownSetError(f"several {what}s are shown as {text!r}; in Python their ids differ")
-    compared = list(known)[:MOST_COMPARED]
+    compared = [*dict.fromkeys(islice(known.places, MOST_COMPARED))]
     near = get_close_matches(text, compared, n=3) or compared[:3]
     listed = ", ".join(f"{name!r:.80}" for name in near)
     raise UnknownSetError(

@@ -91,7 +91,7 @@ class Pages:
         individuals by themselves, those are listed that are measured or being measured.
         """
         people, n = self.session.people, len(view.state)
-        wanted = self._named(search)[:n]
+        wanted = self.session.known.holding(search)[:n]
         wanted[list(view.seen.gone)] = False
         if people is None:
             wanted[self.session.sets.n_asked :] = False  # known from the start
@@ -132,13 +132,6 @@ class Pages:
             view.orders[wanted] = query.order(values[: len(view.state)])
         return view.orders[wanted]
 
-    def _named(self, search: str) -> Mask:
-        """Which sets have this text in their id."""
-        part, folded = search.casefold(), self.session.known.folded
-        if not part:
-            return np.ones(len(folded), dtype=bool)
-        return np.fromiter((part in text for text in folded), bool, len(folded))
-
     # --- individuals --------------------------------------------------------------------------
 
     def of_set(self, position: int, page: int, size: int) -> dict[str, Any]:
@@ -147,7 +140,7 @@ class Pages:
 
     def individuals(self, query: PageQuery) -> dict[str, Any]:
         known, own = self.session.known, self.session.sets.n_asked
-        wanted = (self._named(query.search) & known.in_pool)[:own]
+        wanted = (self.session.known.holding(query.search) & known.in_pool)[:own]
         order = np.argsort(known.rank[:own]) if query.sort == "set" else np.arange(own)
         sorts = query.sort in ("mean", "std")
         if sorts and self.session.record.embedded is not None:

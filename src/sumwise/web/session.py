@@ -26,7 +26,7 @@ from sumwise.study.state import Fit
 from sumwise.study.storage.records import Event, Snapshot, StudyRecord
 from sumwise.study.study import Study
 from sumwise.util.shapes import Bool, Float, Int
-from sumwise.util.text import by_text, find, json_ready, shown
+from sumwise.util.text import ByText, by_text, find, json_ready, shown
 from sumwise.web.members import People, weighted
 
 PATIENCE: Final = 10.0  # seconds to wait for others who write, while a page is waiting
@@ -77,13 +77,12 @@ class Known:
     def __init__(self, record: StudyRecord) -> None:
         self.record = record
 
-    @cached_property
-    def texts(self) -> Sequence[str]:
-        """Ids as they are shown."""
-        return tuple(map(shown, self.record.sets.ids))
+    def text(self, position: int) -> str:
+        """The id of a set as it is shown."""
+        return shown(self.record.sets.ids[position])
 
     @cached_property
-    def by_text(self) -> Mapping[str, Hashable | None]:
+    def by_text(self) -> ByText:
         return by_text(self.record.sets.ids)
 
     @cached_property
@@ -100,15 +99,36 @@ class Known:
         return found
 
     @cached_property
-    def folded(self) -> list[str]:
-        return [text.casefold() for text in self.texts]
+    def _joined(self) -> tuple[str, Int[np.ndarray, " A"]]:
+        """All texts as one, without their case, and where each ends: a tenth of what many take."""
+        texts = self._folded()
+        return "".join(texts), np.cumsum([len(text) for text in texts])
+
+    def _folded(self) -> list[str]:
+        return [shown(set_id).casefold() for set_id in self.record.sets.ids]
+
+    def holding(self, part: str) -> Bool[np.ndarray, " A"]:
+        """Which sets have this in their id, in capitals or not."""
+        part, (text, ends) = part.casefold(), self._joined
+        found = np.full(len(ends), not part)
+        if part:
+            hits = re.finditer(f"(?={re.escape(part)})", text)
+            at = np.fromiter((hit.start() for hit in hits), np.int64)
+            own = np.searchsorted(ends, at, side="right")
+            found[own[at + len(part) <= ends[own]]] = (
+                True  # not where one text goes over to the next
+            )
+        return found
 
     @cached_property
     def rank(self) -> Int[np.ndarray, " A"]:
         """The rank of each set in natural order: "set 9" before "set 10"."""
+        texts = self._folded()
+        if all(_DIGITS.fullmatch(text) for text in texts):
+            return np.argsort(np.argsort(np.fromiter(map(int, texts), np.int64), kind="stable"))
         keys = [
             [int(part) if i % 2 else part for i, part in enumerate(_DIGITS.split(text))]
-            for text in self.folded
+            for text in texts
         ]
         return np.argsort(sorted(range(len(keys)), key=keys.__getitem__))
 
@@ -178,7 +198,7 @@ class Session:
         return self.id_at(position, text)
 
     def name(self, position: int) -> Row:
-        return {"position": position, "id": self.known.texts[position]}
+        return {"position": position, "id": self.known.text(position)}
 
     def name_of(self, set_id: Hashable) -> Row:
         """The name of a set, or of a pool that is proposed and has no position."""
@@ -359,7 +379,7 @@ class Session:
         for at in (claim.position for claim in mine):
             if at >= people.designing.n_begun or people.designing.alone:
                 which, theta = people.of_set(self.sets, at)
-                found.append((self.known.texts[at], [people.texts[n] for n in which], theta))
+                found.append((self.known.text(at), [people.texts[n] for n in which], theta))
         return found
 
     def skip_rows(self) -> list[Row]:
