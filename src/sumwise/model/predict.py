@@ -453,7 +453,8 @@ def interval(
 
     found, mixture = _of_mixture(model, len(x), rows, level, own), model.mixture
     least = 1e-10 * np.sqrt(mixture.probability @ mixture.spread[:, 0])  # below is rounding
-    found[1, found[1] <= least] = 0.0
+    sure = found[1] <= least
+    found[:, sure] = found[0, sure] * np.array([[1.0], [0.0], [1.0], [1.0]])
     found *= model.posterior.output_scale[0]
     mean, *ends = model.offset[0] + found[[0, 2, 3]]
     both = finite_rows(np.stack([mean, found[1]], axis=1))
@@ -550,8 +551,9 @@ def interval_sets(model: Model, design: Design, level: float, own: Members | Non
     found *= model.posterior.output_scale[0]
     mean, *ends = design.theta_sum * model.offset[0] + found[[0, 2, 3]]
     # a measured total is known but for rounding
-    std = np.where(found[1] > 1e-12 * abs(mean), found[1], 0.0)
-    return Predictions(mean, std, level, ends=np.stack(ends))
+    unsure = found[1] > 1e-12 * abs(mean)
+    std, both = np.where(unsure, found[1], 0.0), np.where(unsure, np.stack(ends), mean)
+    return Predictions(mean, std, level, ends=both)
 
 
 def features_of(model: Model, x: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N K"]:
