@@ -2,7 +2,8 @@
 
 Not edited, because no test can or should see it: annotations, decorators, docstrings, `__all__`,
 numbers that are constants of a module (BLOCK, LARGEST: they tune), words (text with a space,
-f-strings, what is raised, warned of or logged), arguments of functions that take them either way.
+f-strings, what is raised, warned of or logged), arguments of functions that take them either way,
+`strict=` of zip.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ def replacements(node: ast.AST) -> Iterator[str]:
         case ast.Compare(left, [op], right):
             for other in OTHERS[type(op)]:
                 yield f"({ast.unparse(ast.Compare(left, [other()], right))})"
+        case ast.BinOp(_, ast.BitOr(), ast.Constant(None)):
+            return  # a type
         case ast.BinOp(left, op, right) if type(op) in OTHERS:
             yield f"({ast.unparse(ast.BinOp(left, OTHERS[type(op)][0](), right))})"
         case ast.BoolOp(op, values):
@@ -81,7 +84,7 @@ def parts(node: ast.AST, top: bool) -> Iterator[ast.AST]:
     match node:
         case ast.arg() | ast.JoinedStr() | ast.Raise() | ast.Assert() | ast.Import():
             return
-        case ast.ImportFrom() | ast.Global() | ast.keyword("stacklevel"):
+        case ast.ImportFrom() | ast.Global() | ast.keyword("stacklevel" | "strict"):
             return
         case ast.Call(ast.Attribute(attr=name) | ast.Name(name)) if name in TALK:
             return

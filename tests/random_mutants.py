@@ -98,6 +98,8 @@ def recorded() -> dict[str, float]:
     base, files = hashlib.sha256(), {}
     for path in sorted([*SOURCE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")]):
         name = str(path.relative_to(ROOT))
+        if path.is_relative_to(SOURCE) and b">>> " in path.read_bytes():
+            files[name] = ""  # examples in docstrings; a change of the code runs all anew
         if not path.name.startswith("test_"):
             base.update(b"" if path.name.startswith("random_") else path.read_bytes())
         elif path.relative_to(ROOT).parts[1] in FOLDERS:
@@ -138,13 +140,15 @@ def seen(file: Path) -> dict[int, list[str]]:
 def chosen(mutant: Edit, took: dict[str, float]) -> list[str]:
     """The tests that may notice it: nearest files and fastest tests first, a few from each file."""
     found = {t.rpartition("|")[0] for file, n in mutant.lines for t in seen(file).get(n, [])}
+    if found == {""}:  # only an import runs it: all tests of the module
+        found = {t.rpartition("|")[0] for each in seen(mutant.file).values() for t in each}
     by_file = defaultdict(list)
     for test in sorted(found & took.keys(), key=took.__getitem__):
         by_file[test.partition("::")[0]].append(test)
     package = mutant.file.relative_to(SOURCE).parts[0]
 
     def distance(name: str) -> tuple[bool, float]:
-        near = Path(name).parts[1] in (package, "properties") or mutant.file.stem in name
+        near = {package, "properties"} & {*Path(name).parts} or mutant.file.stem in name
         return not near, took[by_file[name][0]]
 
     turns = [(i, distance(name), t) for name, each in by_file.items() for i, t in enumerate(each)]
