@@ -103,7 +103,6 @@ CALLS = {
     "predict": [("level", (), 1.5)],
     "predict_sets": [("level", (), 0.0)],
     "insight": [("level", (), 1.5)],
-    "change_pool": [("by", {"drop": [3]}, ODD), ("note", {"drop": [3]}, ODD)],
     "add_map": [("by", ("nowhere.geojson",), ODD)],
 }  # fmt: skip
 CASES = [(method, *each) for method, calls in CALLS.items() for each in calls]
@@ -122,8 +121,5 @@ def lived(tmp_path_factory):
 def test_a_refusal_names_the_argument_and_changes_nothing(lived, method, name, others, value):
     before = lived.history()
     with pytest.raises(sw.SumwiseError, match=rf"\b{name}\b"):
-        if isinstance(others, dict):
-            getattr(lived, method)(**others, **{name: value})
-        else:
-            getattr(lived, method)(*others, **{name: value})
+        getattr(lived, method)(*others, **{name: value})
     assert lived.history() == before
