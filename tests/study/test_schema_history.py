@@ -123,3 +123,28 @@ def test_a_refusal_names_the_argument_and_changes_nothing(lived, method, name, o
     with pytest.raises(sw.SumwiseError, match=rf"\b{name}\b"):
         getattr(lived, method)(*others, **{name: value})
     assert lived.history() == before
+
+
+def test_what_is_done_is_logged_with_its_name_and_note(tmp_path):
+    frame = pd.DataFrame({"g": np.repeat([*"abcdef"], 2), "p": range(12), "x": np.arange(12.0) % 5})
+    sets = sw.Sets.from_frame(frame, by="g", x=["x"], id="p")
+    with sw.create_study(tmp_path / "a.db", sets, model=sw.AggregateRegressor("linear")) as study:
+        steps = [
+            ("asked", lambda **who: study.claim("a", by=who["by"])),
+            ("released", lambda **who: study.release("a", by=who["by"])),
+            ("told", lambda **who: study.tell("a", 2.0, **who)),
+            ("amended", lambda **who: study.amend("a", 3.0, **who)),
+            ("retracted", lambda **who: study.retract("a", **who)),
+            ("skipped", lambda **who: study.skip("b", **who)),
+            ("unskipped", lambda **who: study.unskip("b", by=who["by"])),
+            ("pool", lambda **who: study.change_pool(drop=frame[frame.g == "f"], **who)),
+        ]
+        for number, (what, step) in enumerate(steps):
+            by, note = f"ann {number}", f"because of {number}"
+            before = study.history()
+            step(by=by, note=note)
+            last = study.history()[-1]
+            assert len(study.history()) == len(before) + 1, what
+            assert last.by == by, what
+            if what not in ("asked", "released", "unskipped"):
+                assert note in last.note
