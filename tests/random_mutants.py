@@ -110,7 +110,7 @@ def recorded() -> dict[str, float]:
         (KEPT / "coverage").unlink(missing_ok=True)
     if new := [name for name, digest in files.items() if state["files"].get(name) != digest]:
         print(f"recording which lines {len(new)} files of tests run", flush=True)
-        (KEPT / "coveragerc").write_text("[run]\nsource = sumwise\n")
+        (KEPT / "coveragerc").write_text(f"[run]\nsource = {SOURCE}\n")
         measured = ["--cov", f"--cov-config={KEPT / 'coveragerc'}", "--cov-context=test"]
         measured += ["--cov-append", "--cov-report=", "-n", str(jobs()), "--dist", "worksteal"]
         _, reports = run(ROOT, [*measured, *new])
