@@ -75,17 +75,25 @@ def run(folder: Path, arguments: list[str], limit: float | None = None) -> Ran:
             stdout=subprocess.DEVNULL if limit else None,
             stderr=subprocess.STDOUT if limit else None,
             start_new_session=True,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY)),
+            preexec_fn=lambda: bounded(limit),
         )
         try:
-            ended = process.wait(limit)
+            ended = process.wait(limit and 4 * limit)
         except subprocess.TimeoutExpired:
             ended = None
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # it, and servers that it has left
             process.wait()
+        ended = None if ended == -signal.SIGXCPU else ended
         return ended, [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def bounded(seconds: float | None) -> None:
+    """Limits of this process: seconds of the processor, which waits of a busy machine are not."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    if seconds:
+        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
 
 
 # --- which tests run a line ----------------------------------------------------------------------
