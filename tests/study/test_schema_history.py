@@ -125,6 +125,14 @@ def test_a_refusal_names_the_argument_and_changes_nothing(lived, method, name, o
     assert lived.history() == before
 
 
+COLUMNS = {  # of an export, which other programs read
+    "answers.csv": "number,set,position,total,noise_std,by,at,note",
+    "claims.csv": "number,set,position,by,asked,expires",
+    "skips.csv": "set,position,by,at,note",
+    "history.csv": "number,at,what,set,position,total,noise_std,by,note,question",
+}
+
+
 def test_what_is_done_is_logged_with_its_name_and_note(tmp_path):
     frame = pd.DataFrame({"g": np.repeat([*"abcdef"], 2), "p": range(12), "x": np.arange(12.0) % 5})
     sets = sw.Sets.from_frame(frame, by="g", x=["x"], id="p")
@@ -139,12 +147,22 @@ def test_what_is_done_is_logged_with_its_name_and_note(tmp_path):
             ("unskipped", lambda **who: study.unskip("b", by=who["by"])),
             ("pool", lambda **who: study.change_pool(drop=frame[frame.g == "f"], **who)),
         ]
+        reader = sw.open_study(tmp_path / "a.db")  # which sees each change, whoever makes it
         for number, (what, step) in enumerate(steps):
             by, note = f"ann {number}", f"because of {number}"
-            before = study.history()
+            before, seen = study.history(), reader.state.snapshot().changes
             step(by=by, note=note)
+            assert reader.state.snapshot().changes > seen, what
+            assert [each.number for each in study.history()] == [*range(1, len(before) + 2)]
             last = study.history()[-1]
-            assert len(study.history()) == len(before) + 1, what
             assert last.by == by, what
             if what not in ("asked", "released", "unskipped"):
                 assert note in last.note
+        reader.close()
+        study.tell("c", 4.0)
+        study.skip("d")
+        study.ask()
+        study.export(tmp_path / "out")
+    for name, columns in COLUMNS.items():
+        header = (tmp_path / "out" / name).read_text().splitlines()[0]
+        assert header == columns
