@@ -145,11 +145,18 @@ def seen(file: Path) -> dict[int, list[str]]:
     return data.contexts_by_lineno(str(file))
 
 
+@cache
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text()
+
+
 def chosen(mutant: Edit, took: dict[str, float]) -> list[str]:
     """The tests that may notice it: nearest files and fastest tests first, a few from each file."""
     found = {t.rpartition("|")[0] for file, n in mutant.lines for t in seen(file).get(n, [])}
     if found == {""}:  # only an import runs it: all tests of the module
-        found = {t.rpartition("|")[0] for each in seen(mutant.file).values() for t in each}
+        found |= {t.rpartition("|")[0] for each in seen(mutant.file).values() for t in each}
+    if "" in found:  # an import runs it: tests that name the module may look at what it made
+        found |= {t for t in took if mutant.file.stem in text_of(t.partition("::")[0])}
     by_file = defaultdict(list)
     for test in sorted(found & took.keys(), key=took.__getitem__):
         by_file[test.partition("::")[0]].append(test)
@@ -232,8 +239,8 @@ def main(seed: int = 0, count: int = 80, *groups: str) -> None:
         _, reports = run(copies.get(), tests) if tests else (0, [])
         for test in {test for test, outcome, _ in reports if outcome == "failed"}:
             print(f"{test} fails on unbroken code")
-            fates.update({(group, "SURVIVED"): 1 for group, _ in killers[test]})
-            fates.subtract({(group, "killed"): 1 for group, _ in killers[test]})
+            fates.update((group, "SURVIVED") for group, _ in killers[test])
+            fates.subtract((group, "killed") for group, _ in killers[test])
     print(f"\nseed {seed}, {count} mutants of each group")
     killed = {group: fates[group, FATES[0]] + fates[group, FATES[1]] for group, _ in drawn}
     for group, n in killed.items():

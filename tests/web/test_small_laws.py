@@ -6,6 +6,7 @@ import socket
 
 import numpy as np
 import pytest
+from starlette.websockets import WebSocketDisconnect
 
 import sumwise as sw
 from sumwise.report.maps import SHOWS, map_panel
@@ -148,3 +149,30 @@ def test_the_plane_of_more_individuals_than_are_drawn_is_that_of_all(tmp_path, m
         words = got(client_of(create_app(study)).get("/api/picture"))["words"][0]
     powers = np.linalg.eigvalsh(np.corrcoef(x.T))[::-1]
     assert f"{powers[:2].sum() / powers.sum():.0%} of their variance" in words
+
+
+def named(chart):
+    """Every field that a chart reads."""
+    if isinstance(chart, dict):
+        yield from [chart["field"]] if isinstance(chart.get("field"), str) else []
+        yield from (field for each in chart.values() for field in named(each))
+    elif isinstance(chart, list):
+        yield from (field for each in chart for field in named(each))
+
+
+def test_pictures_draw_and_say_fields_that_their_points_have(app):
+    found = got(client_of(app).get("/api/picture"))["chart"]
+    points = found["data"]["values"]
+    assert {*named(found)} >= {"x", "y", "state", "set", "row", "predicted"}
+    assert {*named(found)} <= points[0].keys()
+    shown = [each["field"] for each in found["encoding"]["tooltip"]]
+    assert shown == ["set", "state", "row", "predicted"]
+
+
+def test_there_are_no_websockets(app):
+    with (
+        pytest.raises(WebSocketDisconnect) as caught,
+        client_of(app).websocket_connect("/api/events"),
+    ):
+        pass
+    assert caught.value.code == 1008
