@@ -151,7 +151,7 @@ def text_of(name: str) -> str:
 
 
 def chosen(mutant: Edit, took: dict[str, float]) -> list[str]:
-    """The tests that may notice it: nearest files and fastest tests first, a few from each file."""
+    """The tests that may notice it: of files named alike all, then a few of each, nearest first."""
     found = {t.rpartition("|")[0] for file, n in mutant.lines for t in seen(file).get(n, [])}
     if found == {""}:  # only an import runs it: all tests of the module
         found |= {t.rpartition("|")[0] for each in seen(mutant.file).values() for t in each}
@@ -162,11 +162,16 @@ def chosen(mutant: Edit, took: dict[str, float]) -> list[str]:
         by_file[test.partition("::")[0]].append(test)
     package = mutant.file.relative_to(SOURCE).parts[0]
 
-    def distance(name: str) -> tuple[bool, float]:
-        near = {package, "properties"} & {*Path(name).parts} or mutant.file.stem in name
-        return not near, took[by_file[name][0]]
+    def distance(test: str) -> int:
+        name = Path(test.partition("::")[0])
+        near = {package, "properties"} & {*name.parts}
+        return 0 if mutant.file.stem in name.stem else 1 if near else 2
 
-    turns = [(i, distance(name), t) for name, each in by_file.items() for i, t in enumerate(each)]
+    turns = [
+        (i * distance(t), distance(t), took[t], t)
+        for f in by_file.values()
+        for i, t in enumerate(f)
+    ]
     wanted = [test for *_, test in sorted(turns)]
     wanted += [t for t in took if t.partition("::")[0] in by_file and t not in found]
     total, kept = 0.0, []
