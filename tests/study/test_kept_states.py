@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 import sqlalchemy as sa
 from hypothesis import given
@@ -91,3 +92,23 @@ def test_shapes_are_refused_unless_each_individual_has_one_in_bytes(tmp_path, gi
     shapes = [POINT, None] * 3
     with sw.create_study(tmp_path / "b.db", sets, model=LINEAR, geometry=shapes) as study:
         assert study.geometry == tuple(shapes)
+
+
+def test_members_add_up_to_the_total_of_the_group_that_was_named(tmp_path):
+    """With `groups=`, with the columns that name sets, and with neither."""
+    frame = pd.DataFrame({"g": np.repeat([*"abcd"], 3), "x": np.arange(12.0) ** 2 % 7})
+    sets = sw.Sets.from_frame(frame, by="g", x=["x"])
+    with sw.create_study(tmp_path / "a.db", sets, model=LINEAR) as study:
+        for name, total in (("a", 5.0), ("b", -4.0), ("c", 9.0)):
+            study.tell(name, total)
+        mixed = frame.sample(frac=1, random_state=0)
+
+        def totals(table, **more):
+            return np.bincount(mixed.g.map("abcd".index), study.predict(table, **more).mean)[:3]
+
+        told = [5.0, -4.0, 9.0]
+        np.testing.assert_allclose(totals(mixed[["x"]], groups=mixed.g), told)
+        np.testing.assert_allclose(totals(mixed), told)
+        wrong = mixed.assign(g="d")  # what is said counts, not the column
+        np.testing.assert_allclose(totals(wrong, groups=mixed.g), told)
+        assert not np.allclose(totals(mixed[["x"]]), told)
