@@ -204,8 +204,9 @@ def fate(mutant: Edit, took: dict[str, float], copies: queue.Queue[Path]) -> tup
     finally:
         shutil.copy2(mutant.file, path)
         copies.put(copy)
-    words = "SURVIVED" if ended == 0 else "killed by the time limit" if ended is None else "killed"
-    return words, failed[0] if failed and ended is not None else ""
+    if ended in (0, None):
+        return "SURVIVED" if ended == 0 else "killed by the time limit", ""
+    return "killed", [*failed, tests[0]][0]  # none has failed if nothing could be imported
 
 
 def copied(folder: Path) -> Path:
