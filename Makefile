@@ -16,6 +16,9 @@ export PYTEST_DEBUG_TEMPROOT ?= $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR ==
 # data sets beside the project are used if they are there; `SUMWISE_DATA=DIR make …` names others
 SUMWISE_DATA ?= $(abspath $(wildcard ../shared/data))
 export SUMWISE_DATA
+# of the random breaks: which sample, and how many of each group of packages
+SEED ?= 0
+COUNT ?= 80
 
 .PHONY: help setup demo browser browser-here test quick check test-all lint types scripts-test docs docs-links docs-check fmt mutants soak bench repro repro-neural repro-full test-oldest test-newest dist clean
 .DEFAULT_GOAL := help
@@ -53,8 +56,9 @@ quick:
 check: $(STAMP) browser-here lint types scripts-test docs-check ## the same with the slow tests, and coverage
 	$(PYTEST) --cov --cov-report=term
 
-test-all: $(STAMP) browser-here ## all tests, a thousand examples for each property (an hour)
+test-all: $(STAMP) browser-here ## all tests, a thousand examples for each property; random breaks of the code (hours)
 	HYPOTHESIS_PROFILE=thorough $(PYTEST)
+	$(BIN)/python -m tests.random_mutants $(SEED) $(COUNT)
 
 # Warnings that libraries of other years have about one another are theirs: they do not fail these two.
 OTHERS = OPENBLAS_NUM_THREADS=1 HYPOTHESIS_PROFILE=quick $(OTHER)/bin/python -m pytest -q -n 3 \
@@ -111,8 +115,9 @@ fmt: $(STAMP) ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-mutants: $(STAMP) ## break the code on purpose; every break must make a test fail (minutes)
+mutants: $(STAMP) ## break the code on purpose, where each break must make a test fail, and at random (an hour)
 	$(BIN)/python -m tests.mutants
+	$(BIN)/python -m tests.random_mutants $(SEED) $(COUNT)
 
 soak: $(STAMP) ## crashes, crowds, full disks and bad files, eight times as much as in the tests (an hour)
 	SUMWISE_SOAK=8 $(BIN)/python -m pytest -q -rP tests/reliability

@@ -52,3 +52,18 @@ def test_a_study_on_a_network_drive_warns_and_works(mounts):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sw.open_study(small_study(mounts / "s.db")).close()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "glusterfs", "gpfs", "lustre", "ncpfs",
+     "nfs", "nfs4", "ocfs2", "orangefs", "smb2", "smb3", "smbfs", "fuse.curlftpfs", "fuse.gcsfuse",
+     "fuse.gvfsd-fuse", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "ext4", "xfs", "btrfs", "tmpfs",
+     "overlay", "fuse.ntfs"],
+)  # fmt: skip
+def test_network_drives_are_told_from_local_disks_by_their_kind(kind, tmp_path, monkeypatch):
+    table = tmp_path / "mountinfo"
+    table.write_text(f"22 1 8:1 / / rw,relatime shared:1 - {kind} there rw\n")
+    monkeypatch.setattr(network, "MOUNTS", str(table))
+    local = kind in ("ext4", "xfs", "btrfs", "tmpfs", "overlay", "fuse.ntfs")
+    assert network.kind_of("/s.db") == (None if local else kind.removeprefix("fuse."))
