@@ -37,6 +37,8 @@ def kill_commands(place: str, folder: str, seed: int, n: int, only: Sequence[str
             here.mkdir()
             on_server = place.startswith("postgresql")
             home = commands.begun(place if on_server else str(here / "a.db"), here, seed + number)
+            gc.unfreeze()
+            gc.collect()
             gc.freeze()  # children then share what they do not change
             for _ in range(PER_ROUND):
                 name = _chosen(only, rng)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -199,6 +200,16 @@ def test_a_standby_that_takes_over_has_all_that_was_acknowledged(server, shared_
     assert refusals
     for text in refusals:
         assert "cannot be reached" in text or "look at the study" in text, text
+
+
+@pytest.mark.slow
+def test_a_server_that_says_nothing_cannot_be_reached():
+    """Another program has its port, or its machine is busy."""
+    pytest.importorskip("psycopg")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://ann@127.0.0.1:{silent.getsockname()[1]}/lab?connect_timeout=2"
+        with pytest.raises(sw.StorageError, match=r"cannot be reached .*timeout"):
+            sw.open_study(url)
 
 
 def _slowly(job, one):

@@ -37,8 +37,8 @@ _REFUSALS: Final = {  # by PostgreSQL's code and an error's own words in lower c
     "^lost": "the connection to {} was lost ({}). What was being written is stored whole or not at "
     "all: look at the study before you try again.",
     "not a database|malformed|file is encrypted": _DAMAGED,
-    "connection failed": "{} cannot be reached ({}). Nothing was changed; check the URL, and "
-    "whether the server is running.",
+    "connection failed|timeout expired": "{} cannot be reached ({}). Nothing was changed; check "
+    "the URL, and whether the server is running.",
     "read-only transaction": "{} may only be read ({}). Nothing was changed; write to the server "
     "that this one follows, or promote this one.",
     "readonly|read-only|permission denied": "{} cannot be written ({}). Nothing was changed; check "
