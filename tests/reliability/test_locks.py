@@ -7,6 +7,7 @@ import os
 import pytest
 
 import sumwise as sw
+from tests.marks import slow
 from tests.reliability import children, invariants, preload
 from tests.reliability.children import run
 from tests.studies import small_study
@@ -17,7 +18,7 @@ def path(tmp_path):
     return small_study(tmp_path / "a.db")
 
 
-@pytest.mark.parametrize("locks", ["refused", "ignored"])
+@pytest.mark.parametrize("locks", ["refused", *slow("ignored")])
 def test_a_disk_without_locks_is_refused_in_words(path, tmp_path, locks):
     calls = tmp_path / "calls"
     calls.mkdir()
@@ -29,6 +30,7 @@ def test_a_disk_without_locks_is_refused_in_words(path, tmp_path, locks):
         assert [answer.y_bar for answer in study.answers] == [5.0]
 
 
+@pytest.mark.slow
 def test_tokens_on_a_disk_without_locks_are_kept_with_a_warning(tmp_path):
     here = preload.before(preload.LOCKS, tmp_path, LOCKS="refused")
     run(children.is_warned_that_tokens_are_not_locked, tmp_path, within=here)
