@@ -114,7 +114,7 @@ fmt: $(STAMP) ## format the code
 mutants: $(STAMP) ## break the code on purpose; every break must make a test fail (minutes)
 	$(BIN)/python -m tests.mutants
 
-soak: $(STAMP) ## crashes, crowds, full disks and bad files, eight times as much as in the tests (an hour)
+soak: $(STAMP) ## crashes, crowds, full disks and bad files, eight times as much as in the tests; ten thousand kills (some hours)
 	SUMWISE_SOAK=8 $(BIN)/python -m pytest -q -rP tests/reliability
 
 bench: $(STAMP) ## the benchmark table: ratios to named peers, answers checked first
