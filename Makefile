@@ -119,7 +119,7 @@ mutants: $(STAMP) ## break the code on purpose, where each break must make a tes
 	$(BIN)/python -m tests.mutants
 	$(BIN)/python -m tests.random_mutants $(SEED) $(COUNT)
 
-soak: $(STAMP) ## crashes, crowds, full disks and bad files, eight times as much as in the tests (an hour)
+soak: $(STAMP) ## crashes, crowds, full disks and bad files, eight times as much as in the tests; ten thousand kills (some hours)
 	SUMWISE_SOAK=8 $(BIN)/python -m pytest -q -rP tests/reliability
 
 bench: $(STAMP) ## the benchmark table: ratios to named peers, answers checked first

@@ -19,6 +19,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -26,12 +27,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.special  # noqa: F401
+from click.testing import CliRunner, Result
 
 import sumwise as sw
+from sumwise.cli import main
 from tests import postgres
 from tests.reliability import invariants
 from tests.studies import SETS, small_study
-from tests.workers import processes
+from tests.workers import processes, value_of
 
 NOBODY = 65534
 NO_ROOM = r"could not be written .*everything that was stored before is intact; make room"
@@ -175,6 +178,104 @@ def reads_on_a_read_only_disk(path: str) -> None:
     subprocess.run(["mount", "--bind", folder, folder], check=True)
     subprocess.run(["mount", "-o", "remount,ro,bind", folder], check=True)
     reads_where_nobody_writes(path)
+
+
+# --- clocks that jump -----------------------------------------------------------------------------
+
+
+def put(clock: Path, days: float) -> None:
+    """Put the clock of all processes that read this file so far ahead of the machine's."""
+    other = clock.with_name(f"{clock.name}-{secrets.token_hex(4)}")
+    other.write_text(str(round(86_400 * days)))
+    other.replace(clock)
+
+
+def holds_claims_while_the_clock_jumps(folder: str, clock: str) -> None:
+    """Claims last for seven days of whatever the clock says; each has a way out."""
+    path, ahead = Path(folder) / "a.db", Path(clock)
+    before = datetime.now(UTC)
+    put(ahead, 1)
+    assert timedelta(hours=23) < datetime.now(UTC) - before < timedelta(hours=25)
+    put(ahead, 0)
+    with sw.create_study(path, SETS, model=sw.AggregateRegressor("linear")) as study:
+        first = study.ask(by="ann").set_id
+        for days in (-400, -1, 0, 6.9):  # put back it lasts longer, and never ends at once
+            put(ahead, days)
+            assert [claim.set_id for claim in study.claims] == [first]
+            assert study.propose(1)[0].set_id != first
+        for days, held in ((7.1, []), (0, [first]), (7.1, [])):
+            put(ahead, days)
+            assert [claim.set_id for claim in study.claims] == held
+        study.claim(first, by="bob")
+        put(ahead, 0)
+        assert [(claim.set_id, claim.by) for claim in study.claims] == [(first, "bob")]
+        study.tell(first, 1.0, by="ann")  # what was measured is kept, whoever holds the claim
+        put(ahead, 400)
+        late, later = (study.ask(by="eve").set_id for _ in range(2))
+        put(ahead, 0)
+        assert {claim.set_id for claim in study.claims} == {late, later}  # for more than a year
+        study.renew(late, by="eve")
+        study.release(later, by="ann")
+        put(ahead, 7.1)
+        assert study.claims == ()
+        put(ahead, -400)
+        study.amend(first, 2.0)
+        what = [event.what for event in study.history()]
+        told = ["asked", "expired", "asked", "told", "asked", "asked", "renewed", "released"]
+        assert what == ["created", *told, "amended"]
+    invariants.check(path)
+
+
+def ends_tokens_while_the_clock_jumps(folder: str, clock: str) -> None:
+    """A server that has seen a token expire does not accept it again."""
+    from sumwise.web import tokens
+
+    os.environ["XDG_STATE_HOME"], ahead = folder, Path(clock)
+    put(ahead, 0)
+    text, _ = tokens.add_person("a.db", "ann", days=1)
+    longer, _ = tokens.add_person("a.db", "bob", days=9)
+    server = tokens.Tokens(tokens.new_token(), tokens.people_file("a.db"))
+    for days, accepted in ((-400, True), (0.9, True), (1.1, False), (0, False), (-400, False)):
+        put(ahead, days)
+        assert (server.of_bearer(text.encode()) is not None) == accepted, days
+        assert server.of_bearer(longer.encode()) is not None
+
+
+def works_while_the_clock_jumps(place: str, by: str, n: str, said: str) -> None:
+    """Asks, tells, renews, releases and skips; writes down every total that was acknowledged."""
+    rng = np.random.default_rng(len(by) + int(n))
+    with sw.open_study(place) as study, open(said, "w", buffering=1) as acknowledged:
+        for _ in range(int(n)):
+            with suppress(
+                sw.PoolExhaustedError, sw.SettingError, sw.LabelError
+            ):  # others were faster
+                own = study.ask(by=by).set_id
+                kind = rng.choice(["tell", "renew", "release", "skip"], p=[0.7, 0.1, 0.1, 0.1])
+                if kind == "tell":
+                    study.tell(own, value_of(own), by=by)
+                    acknowledged.write(f"{own}\n")
+                else:
+                    getattr(study, str(kind))(own, by=by)
+
+
+# --- no locks -------------------------------------------------------------------------------------
+
+
+def is_told_that_locks_are_missing(path: str) -> None:
+    """At once, and not after a minute of waiting for another program; another place works."""
+    for act in (lambda: sw.open_study(path), lambda: sw.create_study(path + "2", SETS)):
+        with pytest.raises(sw.StorageError, match=r"on a disk without file locks .*PostgreSQL"):
+            act()
+    assert not Path(path + "2").exists()
+
+
+def is_warned_that_tokens_are_not_locked(folder: str) -> None:
+    from sumwise.web import tokens
+
+    os.environ["XDG_STATE_HOME"] = folder
+    with pytest.warns(UserWarning, match=r"cannot be locked .*two programs there at once"):
+        tokens.add_person("a.db", "ann")
+    assert [each.name for each in tokens.people(tokens.people_file("a.db"))] == ["ann"]
 
 
 # --- no room --------------------------------------------------------------------------------------
@@ -333,6 +434,92 @@ def makes_a_study_whole_or_not_at_all(folder: str) -> None:
         for file in Path(folder).iterdir():
             file.unlink()
     assert 5 < refused < 16
+
+
+def writes_all_or_nothing_with_less_and_less_room(folder: str, steps: str) -> None:
+    """Every command that writes a file, on a disk that is full at each page of what it writes."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder], check=True)
+    os.environ["XDG_STATE_HOME"] = f"{folder}/state"
+    path, new, ballast = Path(folder) / "a.db", Path(folder) / "new", Path(folder) / "ballast"
+    table = Path(folder) / "table.csv"
+    table.write_text("set,a\n" + "".join(f"s{i // 3},{i % 7}\n" for i in range(900)))
+    done = command("init", path, table, "--by", "set", "--x", "a", "--basis", "linear")
+    assert done.exit_code == 0, done.output
+    with sw.open_study(path) as study:
+        study.tell_many(study.ids[:100], np.arange(100.0), note="n" * 200)
+        study.export(Path(folder) / "exported")
+        kept = study.history()
+    for name, words in {
+        "export": ("export", path, new),
+        "backup": ("storage", "backup", path, new),
+        "import": ("import", Path(folder) / "exported", new),
+        "init": ("init", new, table, "--by", "set", "--x", "a", "--basis", "linear"),
+        "csv": ("predict", path, "-o", f"{new}.csv"),
+        "parquet": ("predict", path, "-o", f"{new}.parquet"),
+        "report": ("report", path, "-o", f"{new}.html"),
+    }.items():
+        needed, refused = _room_for(words, folder), 0
+        for room in np.unique(np.linspace(0, needed // 4096, int(steps)).astype(int)):
+            free = os.statvfs(folder)
+            ballast.write_bytes(bytes(free.f_bavail * free.f_bsize - 4096 * int(room)))
+            done = command(*words)
+            made = [file.name for file in Path(folder).glob("new*")]
+            ballast.unlink()
+            if done.exit_code:
+                said = " ".join(done.output.replace("│", " ").split())
+                assert done.exit_code == 1, (name, room, done.output, done.exception)
+                assert re.search(r"No space left|disk is full|disk I/O|room", said), (name, said)
+                assert name in ("init", "import") or not made, (name, room, made)
+                assert command(*words).exit_code == 0, (name, room, said)  # nothing is in its way
+                refused += 1
+            _is_whole(name, Path(folder))
+            _remove(Path(folder))
+        assert refused > 2, (name, refused)
+        with sw.open_study(path) as study:
+            assert study.history() == kept
+        print(f"{name}: {refused} refused on the way to {needed} bytes")
+    invariants.check(path)
+
+
+def command(*words: object) -> Result:
+    """A command of the shell in this process."""
+    return CliRunner().invoke(main, [str(word) for word in words], env={"COLUMNS": "300"})
+
+
+def _room_for(words: Sequence[object], folder: str) -> int:
+    """The bytes that are taken by what a command makes."""
+    command(*words)  # what it imports is imported, and what the study keeps is kept
+    _remove(Path(folder))
+    before = os.statvfs(folder)
+    done = command(*words)
+    assert done.exit_code == 0, done.output
+    after = os.statvfs(folder)
+    _remove(Path(folder))
+    return (before.f_bavail - after.f_bavail) * before.f_bsize
+
+
+def _remove(folder: Path) -> None:
+    for file in folder.glob("new*"):
+        shutil.rmtree(file) if file.is_dir() else file.unlink()
+
+
+def _is_whole(name: str, folder: Path) -> None:
+    assert not [*folder.glob(".sumwise-*")]
+    new = folder / "new"
+    if name in ("backup", "import", "init"):
+        invariants.check(new)
+        with sw.open_study(new) as study:
+            assert len(study.answers) == (0 if name == "init" else 100)
+            assert len(study.predict()) == 900
+    elif name == "export":
+        sw.import_study(new, folder / "new.db").close()
+        invariants.check(folder / "new.db")
+    elif name == "report":
+        assert (folder / "new.html").read_text().rstrip().endswith("</html>")
+    elif name == "csv":
+        assert (folder / "new.csv").read_text().count("\n") == 901
+    else:
+        assert pq.read_table(folder / "new.parquet").num_rows == 900
 
 
 if __name__ == "__main__":

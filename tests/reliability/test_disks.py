@@ -13,6 +13,7 @@ import pytest
 import sumwise as sw
 from tests.reliability import children, invariants
 from tests.reliability.children import MOUNTING, run
+from tests.reliability.scale import sized
 from tests.studies import change, small_study
 
 mounting = pytest.mark.skipif(
@@ -65,6 +66,18 @@ def test_a_file_that_may_not_grow_is_named_and_nothing_is_lost(tmp_path):
 @mounting
 def test_a_study_is_made_whole_or_not_at_all_on_a_disk_that_is_nearly_full(tmp_path):
     run(children.makes_a_study_whole_or_not_at_all, tmp_path, within=MOUNTING)
+
+
+@pytest.mark.slow
+@mounting
+def test_what_does_not_fit_on_a_full_disk_is_refused_and_leaves_nothing(tmp_path):
+    """Exports, copies, imports, new studies, predictions and reports, full at any page of each."""
+    run(
+        children.writes_all_or_nothing_with_less_and_less_room,
+        tmp_path,
+        min(100, sized(12)),
+        within=MOUNTING,
+    )
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ HUGE: Final = 1e36  # squares above this may overflow
 _FAINT: Final = 1e-5  # weights that are left out, in units of the largest
 _FAINT_IN_NOISE: Final = 1e-2  # the same where the signal is only a part of what divides
 ALONE: Final = 2**14  # sets that are worth a thread of their own
-KEPT: Final = 4 * 10**8  # bytes of a mapped file that stay in memory until the next question
+KEPT: Final = 25 * 10**7  # bytes of a mapped file that stay in memory until the next question
 
 SOME: Final = 256  # sets that say what the best score is about
 SPARE: Final = 8  # rows beyond those that are needed at least: with more, fewer sets are left

@@ -24,7 +24,7 @@ from sumwise.util.shapes import PerSet
 from sumwise.util.threads import one_of_many
 
 T = TypeVar("T")
-KEPT: Final = 4 * 10**8  # bytes of a mapped file that stay in a worker's memory
+KEPT: Final = 25 * 10**7  # bytes of a mapped file that stay in a worker's memory
 
 
 class _Part(NamedTuple):

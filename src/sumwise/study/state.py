@@ -261,11 +261,12 @@ class StudyState:
             if claimed is not None:
                 return claimed
         with transaction(self.database, self.record) as change:
-            seen = self.snapshot()
-            change.go_on(self.record)
-            questions = self._questions(seen, n, wanted, budget, locked=True)
-            claimed = change.ask(seen, questions, owners)
-        assert claimed is not None  # what is locked cannot change
+            claimed = None
+            while claimed is None:  # what is locked cannot change, unless the clock is put back now
+                seen = self.snapshot()
+                change.go_on(self.record)
+                questions = self._questions(seen, n, wanted, budget, locked=True)
+                claimed = change.ask(seen, questions, owners)
         return claimed
 
     def claim_proposed(self, name: Hashable, owner: str | None) -> list[Ask] | None:

@@ -7,6 +7,7 @@ import hashlib
 import mmap
 import os
 import secrets
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Any, Final
@@ -89,8 +90,8 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
 def lock(path: str | os.PathLike[str], refusal: str) -> Iterator[None]:
     """Hold a lock between processes; raises `DataError(refusal)` if another process holds it.
 
-    The file exists only while the lock is held. Where the system or the disk has no such locks,
-    every process gets it.
+    The file exists only while the lock is held. Where the system has no such locks, every process
+    gets it; where only the disk has none, with a warning.
     """
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     while True:
@@ -106,7 +107,14 @@ def lock(path: str | os.PathLike[str], refusal: str) -> Iterator[None]:
             raise DataError(refusal) from None
         except FileNotFoundError:  # its last holder removed it before we had locked it
             pass
-        except (ImportError, OSError):
+        except ImportError:
+            break
+        except OSError as error:
+            warnings.warn(
+                f"{os.fspath(path)!r} cannot be locked ({error.strerror}): do not run two programs "
+                "there at once, because what one of them writes could be lost.",
+                stacklevel=4,
+            )
             break
         file.close()
     try:

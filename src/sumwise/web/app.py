@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -139,6 +140,8 @@ def warm_up(served: Served) -> threading.Thread:
             _vega()
         except SumwiseError:
             return  # the page will say it
+        finally:  # what is loaded by now stays; looking through it for garbage stopped every answer
+            gc.freeze()  # for up to 0.2 seconds
 
     thread = threading.Thread(target=work, name="warming up", daemon=True)
     thread.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import os
 import socket
@@ -23,6 +24,7 @@ from sumwise.web.connections import BACKLOG, Complaints, Connection, most_connec
 PORT: Final = 8765
 FURTHER: Final = 50  # ports to try for a free one
 SWITCH: Final = 0.0005  # seconds that a thread may keep others waiting; a write takes many turns
+COLLECTED: Final = 1_000, 20, 200  # garbage: seldom all of it, which stops every answer for 0.2 s
 PATIENCE: Final = 5  # seconds for running requests when the server stops
 
 
@@ -120,6 +122,7 @@ def run(server: uvicorn.Server, address: Address) -> None:
     from threadpoolctl import threadpool_limits
 
     sys.setswitchinterval(SWITCH)
+    gc.set_threshold(*COLLECTED)
     threadpool_limits(max(1, (os.cpu_count() or 2) - 1), user_api="blas")
     assert isinstance(server.config.app, FastAPI)
     warm_up(server.config.app.state.served)

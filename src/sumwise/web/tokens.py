@@ -101,11 +101,14 @@ class Tokens:
         self._stamp: tuple[int, ...] = ()
         self._people: Mapping[str, Holder] = {}
         self._used = set[str]()  # nonces of writes, each of which the study keeps as well
+        self._over = set[str]()  # ids of tokens that have expired, even if the clock is put back
 
     def find(self, key_id: str) -> Holder | None:
         """The token with this id, which is no secret, unless it has expired."""
         found = self._own if key_id == self._own.id else self._present().get(key_id)
-        return None if found is None or found.expired() else found
+        if found is not None and found.expired():
+            self._over.add(found.id)
+        return None if found is None or found.id in self._over else found
 
     def of_bearer(self, token: bytes) -> Holder | None:
         given = Holder(key_of(token))

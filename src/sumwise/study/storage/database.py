@@ -33,18 +33,20 @@ _DAMAGED: Final = (
     "{} is not an SQLite database, or is damaged ({}). Give the path of a study, or restore it "
     "from a copy."
 )
-_REFUSALS: Final = {  # by PostgreSQL's code and an error's own words, in lower case
+_REFUSALS: Final = {  # by PostgreSQL's code and an error's own words in lower case; the first holds
+    "^lost": "the connection to {} was lost ({}). What was being written is stored whole or not at "
+    "all: look at the study before you try again.",
     "not a database|malformed|file is encrypted": _DAMAGED,
+    "connection failed|timeout expired": "{} cannot be reached ({}). Nothing was changed; check "
+    "the URL, and whether the server is running.",
+    "read-only transaction": "{} may only be read ({}). Nothing was changed; write to the server "
+    "that this one follows, or promote this one.",
     "readonly|read-only|permission denied": "{} cannot be written ({}). Nothing was changed; check "
     "the permissions of the file and its folder.",
     "disk is full|no space|disk i/o error|^53100": "{} could not be written ({}). Nothing of this "
     "was stored, and everything that was stored before is intact; make room and try again.",
     "unable to open": "{} cannot be opened ({}); check that it is a file, and the permissions of "
     "it and its folder",
-    "^lost": "the connection to {} was lost ({}). What was being written is stored whole or not at "
-    "all: look at the study before you try again.",
-    "connection failed": "{} cannot be reached ({}). Nothing was changed; check the URL, and "
-    "whether the server is running.",
 }
 
 
@@ -84,6 +86,8 @@ class Database:
         path, patience = self.path, self._patience
         assert path is not None
         network.warn(path)
+        if not sqlite.only_readable(path):
+            network.refuse_without_locks(path)
 
         def connect() -> sqlite3.Connection:
             connection = sqlite.connect(path, patience)

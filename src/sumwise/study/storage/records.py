@@ -324,7 +324,8 @@ def snapshot(
     row = state(connection, record, lock=False)
     moment = now()
     same = former is not None and former.changes == row.changes
-    if former and same and all(claim.expires > moment for claim in former.claims):
+    held = former and all(claim.expires > moment for claim in former.claims)
+    if former and same and held and all(claim.expires <= moment for claim in former.expired):
         return former
     mine = {"study": record.id}
     last = connection.execute(_LAST_EVENT, mine).scalar() or 0
@@ -335,10 +336,10 @@ def snapshot(
             for each in rows:
                 _refuse_kinds(table, each)
         told = tuple(_answer(row, ids) for row in found[0])
-        held = [_claim(row, ids) for row in found[1]]
+        claimed = [_claim(row, ids) for row in found[1]]
         skipped = tuple(_skip(row, ids) for row in found[2])
-    running = tuple(claim for claim in held if claim.expires > moment)
-    expired = tuple(claim for claim in held if claim.expires <= moment)
+    running = tuple(claim for claim in claimed if claim.expires > moment)
+    expired = tuple(claim for claim in claimed if claim.expires <= moment)
     gone = tuple(sorted({*record.pool.retired} - {answer.position for answer in told}))
     counted = len(ids) - len(gone), gone
     return Snapshot(row.changes, row.questions, last, told, running, expired, skipped, *counted)

@@ -137,9 +137,11 @@ class Transaction:
         designed = [pool for ask in questions if (pool := ask.pool) and ask.set_id not in sets]
         if self._taken(seen, positions) or (designed and self._used(seen, designed)):
             return None
-        self._advance(questions=len(questions))
         moment = datetime.now(UTC)
         asked = records.stamp(moment)
+        if any(claim.expires > asked for claim in seen.expired):  # the clock was put back since
+            return None
+        self._advance(questions=len(questions))
         expires = records.stamp(moment + timedelta(days=self._record.claim_days))
         for claim in seen.expired:
             if self._drop(claims, claim.position):
