@@ -113,3 +113,39 @@ def test_memory_does_not_grow_with_the_rows_of_a_table(tmp_path):
         peaks.append(int(made.stdout.split()[-1]) / 1e6)
         shutil.rmtree(place)
     assert peaks[1] < peaks[0] + 0.2, peaks
+
+
+@pytest.mark.parametrize(
+    ("ids", "named"),
+    [
+        ([1, 2, 3], [1.0, 2.0, 3.0]),
+        ([1, 2, 3], ["1", "2", "3"]),
+        ([1.0, 2.0, 3.0], [1, 2, 3]),
+    ],
+)
+def test_members_are_found_whatever_the_type_of_the_column_that_names_their_sets(
+    tmp_path, monkeypatch, ids, named
+):
+    x = np.random.default_rng(0).normal(size=6)
+    sets = sw.Sets.from_frame(pd.DataFrame({"g": np.repeat(ids, 2), "x": x}), by="g", x=["x"])
+    with sw.create_study(tmp_path / "s.db", sets) as study:
+        study.tell_many({ids[0]: 50.0, ids[1]: -20.0})
+    pq.write_table(pa.table({"g": np.repeat(named, 2), "x": x}), tmp_path / "rows.parquet")
+    monkeypatch.setattr(predict_table, "ROWS", 2)
+    done("predict", tmp_path / "s.db", tmp_path / "rows.parquet", "-o", tmp_path / "a.parquet")
+    found = np.array(read(tmp_path / "a.parquet")["mean"]).reshape(3, 2).sum(axis=1)
+    np.testing.assert_allclose(found[:2], [50.0, -20.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("at_once", [2, 2**17])
+def test_sets_whose_names_look_alike_are_told_apart(tmp_path, monkeypatch, at_once):
+    names = {"g": ["a", "a", "a / b", "a / b"], "h": ["b / c", "b / c", "c", "c"]}
+    frame = pd.DataFrame({**names, "x": [0.0, 1.0, 2.0, 4.0]})
+    sets = sw.Sets.from_frame(frame, by=["g", "h"], x=["x"])
+    with sw.create_study(tmp_path / "s.db", sets) as study:
+        study.tell_many({("a", "b / c"): 50.0, ("a / b", "c"): -20.0})
+    frame.to_parquet(tmp_path / "rows.parquet", index=False)
+    monkeypatch.setattr(predict_table, "ROWS", at_once)
+    done("predict", tmp_path / "s.db", tmp_path / "rows.parquet", "-o", tmp_path / "a.parquet")
+    found = np.array(read(tmp_path / "a.parquet")["mean"]).reshape(2, 2).sum(axis=1)
+    np.testing.assert_allclose(found, [50.0, -20.0], rtol=1e-6)

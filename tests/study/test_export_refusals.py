@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 import sumwise as sw
 from sumwise.model.fit import ModelConfig
 from sumwise.model.serialize import pack_config, unpack_config
+from sumwise.study import import_
 from tests.builders import random_sets
 from tests.folders import FILES, edit, lived
 
@@ -378,6 +379,7 @@ FORGED = [
     ("basis.parquet", lambda t: t.select([0, 1, 3])),
     ("basis.parquet", column(1, ["float32"] * 5)),
     ("basis.parquet", column(1, ["object"] * 5)),
+    ("basis.parquet", column(1, ["S999999999"] * 5)),  # would be a gigabyte each
     ("basis.parquet", column(2, [[5]] * 5)),
     ("basis.parquet", column(2, [[-1, -3]] * 5)),
     ("basis.parquet", column(2, [[3, 1], [3], [3], [7, 3], [7]])),
@@ -412,6 +414,24 @@ def test_weights_of_another_network_are_refused(tmp_path):
     model["basis"]["neural"]["width"] = 5
     change_head(out, model=model)
     refused(out, tmp_path, "not the basis of a model with the settings")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"width": 100_000, "depth": 3},
+        {"width": 100_000, "depth": 2, "n_basis": 100_000},
+        {"width": 1, "depth": 2, "n_basis": 4, "dropout": 0.1, "samples": 100_000},
+    ],
+)
+def test_a_network_that_is_larger_than_the_one_in_the_file_is_not_drawn(
+    plain, tmp_path, monkeypatch, settings
+):
+    monkeypatch.setattr(import_, "limit", lambda: 2**20)
+    monkeypatch.setattr(sw.Neural, "require", lambda *_: pytest.fail("it is drawn"))
+    model = json.loads((plain / "study.json").read_text())["model"]
+    change_head(plain, model={**model, "basis": {"neural": settings}})
+    refused(plain, tmp_path, "not the basis of a model with the settings")
 
 
 # --- folders --------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ together; they are few, as measured sets are.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -66,9 +66,8 @@ def _write(
     """
     from pyarrow import csv, parquet
 
-    measured = {shown(answer.set_id): answer.set_id for answer in study.answers}
     columns = [by] if by is not None else [*map(str, study.state.record.sets.origin.by)]
-    number, own = _members(study, data, columns, measured, level, named=by is not None)
+    number, own = _members(study, data, columns, level, named=by is not None)
     head, rows, far, writer = None, 0, 0, None
     with open_parquet(str(data)) as file, ExitStack() as opened:
         slow = opened.enter_context(Slow("predicting", file.metadata.num_rows))
@@ -122,7 +121,6 @@ def _members(
     study: Study,
     data: Path,
     columns: Sequence[str],
-    measured: Mapping[str, Hashable],
     level: float,
     *,
     named: bool,
@@ -130,7 +128,9 @@ def _members(
     """The rows that belong to measured sets, and predictions of these."""
     import pyarrow as pa
 
-    none = np.empty(0, dtype=np.int64)
+    none, kept = np.empty(0, dtype=np.int64), study.state.record.sets
+    measured = {answer.set_id: answer.set_id for answer in study.answers}
+    texts = {shown(set_id): set_id for set_id in measured}
     with open_parquet(str(data)) as file:
         there = {*columns} <= {*file.schema_arrow.names}
         if not columns or not (there or named) or not measured:
@@ -139,7 +139,9 @@ def _members(
         with Slow("finding members of measured sets", file.metadata.num_rows) as slow:
             for piece in _pieces(file, data):
                 keys = piece.keys(columns, "given as --by")
-                own = [measured.get(shown(key)) for key in keys]
+                own = [
+                    measured.get(key) if key in kept else texts.get(shown(key)) for key in keys
+                ]
                 at = np.flatnonzero([key is not None for key in own])
                 if len(at):
                     numbers.append(first + at)

@@ -47,9 +47,12 @@ def groups_in(sets: Any, frame: Any) -> list[Any] | None:
 
 
 def own_ids(sets: Any, names: Sequence[Any]) -> list[Any]:
-    """The ids of sets for their names as a table has them; others stay what they are."""
+    """The ids of sets for their names as a table has them; others stay what they are.
+
+    Names are compared as ids first, since ids that differ may be shown alike, and then as text.
+    """
     own = {shown(set_id): set_id for set_id in sets.ids}
-    return [own.get(shown(name), name) for name in names]
+    return [name if name in sets else own.get(shown(name), name) for name in names]
 
 
 def exposure_in(sets: Any, frame: Any) -> Any:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,6 +49,7 @@ from sumwise.learning.parts import some_members
 from sumwise.learning.propose import Answer
 from sumwise.learning.told import Measured
 from sumwise.model import serialize
+from sumwise.model.basis import Neural
 from sumwise.model.basis.auto import OF_HYPOTHESES, as_former
 from sumwise.model.fit import ModelConfig, Prepared
 from sumwise.model.generalised.refusals import check_sets
@@ -69,6 +71,7 @@ from sumwise.study.export import (
 from sumwise.study.storage import blobs, records
 from sumwise.study.storage.id_json import many_from_json
 from sumwise.util.files import copied, parquet_table
+from sumwise.util.memory import limit
 from sumwise.util.progress import Slow
 
 LARGEST_COUNT: Final = 10**9  # far below what a database can count to
@@ -296,7 +299,7 @@ def _embedded(
         dtype = known["dtype"]
     with _refusals(BASIS):
         blank = lazy_sets((), np.empty(0, int), scan)
-        prepared = _prepared(_drawn(content), config, blank)
+        prepared = _prepared(_drawn(content, config), config, blank)
         return embed_scan(scan, config, beside[1], prepared=prepared, dtype=dtype)
 
 
@@ -375,7 +378,7 @@ def _basis(content: bytes, config: ModelConfig, sets: Sets) -> tuple[Prepared, b
 
     Returns whether it was that of the former `auto` as well.
     """
-    found = _drawn(content)
+    found = _drawn(content, config)
     placed = config.spatial if "spatial_pair" in found else None  # former versions had none
     drawn = export.arrays_of(replace(config, spatial=placed).prepare(sets))
     averages = not drawn.keys().isdisjoint(OF_HYPOTHESES)
@@ -385,11 +388,24 @@ def _basis(content: bytes, config: ModelConfig, sets: Sets) -> tuple[Prepared, b
     return _prepared(found, config, sets), former
 
 
-def _drawn(content: bytes) -> dict[str, np.ndarray]:
-    """Arrays in basis.parquet by name."""
+def _drawn(content: bytes, config: ModelConfig) -> dict[str, np.ndarray]:
+    """Arrays in basis.parquet by name; of a network, as many numbers as its settings need."""
     table = parquet_table(content)
-    rows = zip(*(table[column].to_pylist() for column in export.OF_ARRAY), strict=True)
+    rows = [*zip(*(table[column].to_pylist() for column in export.OF_ARRAY), strict=True)]
+    if odd := [dtype for _, dtype, *_ in rows if np.dtype(dtype).kind not in "biuf"]:
+        raise ValueError(f"{odd[0]!r:.60} are not numbers")  # text may be of any length
+    if isinstance(config.basis, Neural):
+        _refuse_size(config.basis, sum(len(values) for *_, values in rows))
     return {name: np.array(values, dtype).reshape(shape) for name, dtype, shape, values in rows}
+
+
+def _refuse_size(network: Neural, numbers: int) -> None:
+    """Refuse settings of a larger network than the one that was drawn, before one is drawn."""
+    layers = [network.width] * (network.depth - 1) + [network.n_basis]
+    weights = sum(before * after for before, after in pairwise(layers))
+    masks = network.samples * sum(layers) if network.dropout else 0  # which are not in the file
+    if numbers < weights + sum(layers) or 8 * masks > limit():
+        raise ValueError(f"it is not the basis of a model with the settings in {STUDY}")
 
 
 def _prepared(found: Mapping[str, np.ndarray], config: ModelConfig, sets: Sets) -> Prepared:
