@@ -139,9 +139,7 @@ def _members(
         with Slow("finding members of measured sets", file.metadata.num_rows) as slow:
             for piece in _pieces(file, data):
                 keys = piece.keys(columns, "given as --by")
-                own = [
-                    measured.get(key) if key in kept else texts.get(shown(key)) for key in keys
-                ]
+                own = [measured.get(key) if key in kept else texts.get(shown(key)) for key in keys]
                 at = np.flatnonzero([key is not None for key in own])
                 if len(at):
                     numbers.append(first + at)
