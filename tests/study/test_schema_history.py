@@ -147,7 +147,7 @@ def test_what_is_done_is_logged_with_its_name_and_note(tmp_path):
             ("unskipped", lambda **who: study.unskip("b", by=who["by"])),
             ("pool", lambda **who: study.change_pool(drop=frame[frame.g == "f"], **who)),
         ]
-        reader = sw.open_study(tmp_path / "a.db")  # which sees each change, whoever makes it
+        reader = sw.open_study(tmp_path / "a.db")  # which sees each change that others make
         for number, (what, step) in enumerate(steps):
             by, note = f"ann {number}", f"because of {number}"
             before, seen = study.history(), reader.state.snapshot().changes
