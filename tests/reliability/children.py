@@ -209,7 +209,7 @@ def holds_claims_while_the_clock_jumps(folder: str, clock: str) -> None:
         study.claim(first, by="bob")
         put(ahead, 0)
         assert [(claim.set_id, claim.by) for claim in study.claims] == [(first, "bob")]
-        study.tell(first, 1.0, by="ann")  # what was measured is kept, also where others hold the claim
+        study.tell(first, 1.0, by="ann")  # kept, though bob holds the claim
         put(ahead, 400)
         late, later = (study.ask(by="eve").set_id for _ in range(2))
         put(ahead, 0)
