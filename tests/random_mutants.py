@@ -78,7 +78,7 @@ def run(folder: Path, arguments: list[str], limit: float | None = None) -> Ran:
             preexec_fn=lambda: bounded(limit),
         )
         try:
-            ended = process.wait(limit and 4 * limit)
+            ended = process.wait(limit and 2 * limit)
         except subprocess.TimeoutExpired:
             ended = None
         finally:
