@@ -63,6 +63,7 @@ def replacements(node: ast.AST) -> Iterator[str]:
             yield repr(value + "X")
         case ast.Call(function, [first, second, *rest], named) if not (
             any(isinstance(each, ast.Starred) for each in node.args)
+            or ast.dump(first) == ast.dump(second)
             or ast.unparse(function).rpartition(".")[2] in EITHER_WAY
         ):
             yield ast.unparse(ast.Call(function, [second, first, *rest], named))

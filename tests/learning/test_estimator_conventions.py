@@ -127,3 +127,12 @@ def test_the_weak_prior_is_on_by_default_and_can_be_switched_off():
     at = np.log([plain.prior_precision_, plain.noise_precision_])
     view = view_at(at, terms_of(decompose(pool.design, y_bar[:, None])))
     assert min(view.gradient) > -1e-3  # at a maximum, or pressed against the upper bound
+
+
+def test_weights_need_groups_in_a_score():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(12, 2)), rng.normal(size=12)
+    model = sw.AggregateRegressor("linear").fit(x, y)
+    assert np.isfinite(model.score(x, y))
+    with pytest.raises(sw.SettingError, match="group of each row"):
+        model.score(x, y, weights="mean")

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sumwise as sw
-from sumwise.study.storage import model_states
+from sumwise.study.storage import main_file, model_states
 from sumwise.study.storage.model_states import EVERY, ModelState
 from sumwise.study.storage.schema import metadata, studies
 from tests.builders import random_sets
+from tests.studies import change
 
 LINEAR = sw.AggregateRegressor("linear")
 
@@ -112,3 +113,23 @@ def test_members_add_up_to_the_total_of_the_group_that_was_named(tmp_path):
         wrong = mixed.assign(g="d")  # what is said counts, not the column
         np.testing.assert_allclose(totals(wrong, groups=mixed.g), told)
         assert not np.allclose(totals(mixed[["x"]]), told)
+
+
+@pytest.mark.parametrize("column", ["changes", "questions", "arrivals"])
+@pytest.mark.parametrize("value", [-1, 2**53, 1.5, "x"])
+def test_a_counter_that_is_none_is_refused(tmp_path, column, value):
+    sets = random_sets([2, 2], np.random.default_rng(0), ids=[0, 1])
+    sw.create_study(tmp_path / "a.db", sets, model=LINEAR).close()
+    change(tmp_path / "a.db", f"UPDATE sumwise_studies SET {column} = ?", value)
+    with pytest.raises(sw.DataError), sw.open_study(tmp_path / "a.db") as study:
+        study.tell(1, 5.0)
+
+
+def test_the_head_of_a_file_is_read_even_if_the_file_is_too_short(tmp_path):
+    sets = random_sets([200] * 20, np.random.default_rng(0))
+    sw.create_study(tmp_path / "a.db", sets, model=LINEAR).close()
+    whole = main_file.on_disk(str(tmp_path / "a.db"))
+    content = (tmp_path / "a.db").read_bytes()
+    (tmp_path / "short.db").write_bytes(content[: len(content) // 2])
+    assert whole.file > 0
+    assert main_file.on_disk(str(tmp_path / "short.db")) == whole
