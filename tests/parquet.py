@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from itertools import pairwise
 
 import numpy as np
@@ -40,3 +41,23 @@ def scan(folder, n_inputs=3, weights="theta", by="set"):
     return sw.Sets.scan_parquet(
         folder, by=by, x=[f"x{d}" for d in range(n_inputs)], weights=weights
     )
+
+
+def with_other_rows(path):
+    """A Parquet file as it would be with a byte changed in its footer, so that this says other
+    numbers of rows: of the file, and of one of its row groups."""
+    content = path.read_bytes()
+    begin = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    before, found = pq.ParquetFile(path).metadata, {}
+    for at in range(begin, len(content) - 8):
+        changed = content[:at] + bytes([content[at] ^ 12]) + content[at + 1 :]
+        try:
+            file = pq.ParquetFile(io.BytesIO(changed))
+            rows = sum(batch.num_rows for batch in file.iter_batches())
+        except (pa.ArrowException, OSError):
+            continue
+        if file.metadata.num_rows != before.num_rows and rows == before.num_rows:
+            found.setdefault("file", changed)
+        elif rows < before.num_rows == file.metadata.num_rows:
+            found.setdefault("group", changed)
+    return found

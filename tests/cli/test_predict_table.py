@@ -16,6 +16,7 @@ import pytest
 import sumwise as sw
 from sumwise.cli import predict_table
 from tests.cli.test_init_parquet import done, run
+from tests.parquet import with_other_rows
 
 
 def read(path):
@@ -149,3 +150,25 @@ def test_sets_whose_names_look_alike_are_told_apart(tmp_path, monkeypatch, at_on
     done("predict", tmp_path / "s.db", tmp_path / "rows.parquet", "-o", tmp_path / "a.parquet")
     found = np.array(read(tmp_path / "a.parquet")["mean"]).reshape(2, 2).sum(axis=1)
     np.testing.assert_allclose(found, [50.0, -20.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["file", "group", "rows"])
+def test_a_large_table_that_is_damaged_is_refused_by_name_and_nothing_is_written(
+    tmp_path, monkeypatch, kind
+):
+    frame = individuals(np.random.default_rng(0))[["g", "x"]]
+    with sw.create_study(tmp_path / "s.db", sw.Sets.from_frame(frame, by="g", x=["x"])) as study:
+        study.tell("s3", 4.0)
+    rows = tmp_path / "rows.parquet"
+    pq.write_table(pa.Table.from_pandas(frame), rows, row_group_size=20, compression="none")
+    if kind == "rows":
+        content = rows.read_bytes()
+        rows.write_bytes(content[:20] + b"\xff" * 60 + content[80:])
+    else:
+        rows.write_bytes(with_other_rows(rows)[kind])
+    monkeypatch.setattr(predict_table, "ROWS", 7)
+    refused = run("predict", tmp_path / "s.db", rows, "-o", tmp_path / "a.csv")
+    assert refused.exit_code == 1
+    assert "/rows.parquet" in refused.output.replace("│", "").replace("\n", "").replace(" ", "")
+    assert "a.csv" not in refused.output
+    assert not (tmp_path / "a.csv").exists()

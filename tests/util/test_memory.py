@@ -10,6 +10,7 @@ import sumwise as sw
 from sumwise.data.dialect import Reading
 from sumwise.data.tables import read_table
 from sumwise.util.memory import COPIES, TEXTS, read_parquet
+from tests.parquet import with_other_rows
 
 LIMIT = 10**7
 
@@ -56,3 +57,15 @@ def test_what_fits_is_read_as_arrow_reads_it(rows, tmp_path):
     with pq.ParquetFile(path) as file:
         found = read_parquet(file, "t", max(COPIES * 8 * 4 * rows, COPIES * table.nbytes * 4))
         assert found.equals(file.read(), check_metadata=True)
+
+
+def test_a_footer_that_contradicts_the_rows_is_refused(tmp_path):
+    path = written(tmp_path, pa.table({"g": [1.0, 2.0] * 30}), row_group_size=20)
+    lying = with_other_rows(path)
+    assert {*lying} == {"file", "group"}
+    for content in lying.values():
+        path.write_bytes(content)
+        with pytest.raises(sw.DataError, match=r"t.parquet is damaged: it says that it has"):
+            read_table(path, str.islower, Reading())
+        with pytest.raises(sw.DataError, match=r"t.parquet is damaged: it says that it has"):
+            sw.Sets.scan_parquet(path, by="g", x="g")

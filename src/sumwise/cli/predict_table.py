@@ -21,6 +21,7 @@ from sumwise.data.tables import PARQUET, TABLES, is_plain, marked, parquet_piece
 from sumwise.errors import DataError, SettingError
 from sumwise.model.predict import Predictions
 from sumwise.util.files import atomic_write
+from sumwise.util.memory import rows_missing
 from sumwise.util.progress import Slow, quiet
 from sumwise.util.text import shown
 
@@ -92,11 +93,25 @@ def _write(
 
 def _pieces(file: Any, data: Path, columns: Sequence[str] | None = None) -> Iterator[Any]:
     """The rows of a file as tables, some at a time."""
+    import pyarrow as pa
+
     seen = 0
     for group in range(file.num_row_groups):  # a reader of all would keep what it has read
-        for batch in file.iter_batches(ROWS, [group], columns, use_threads=False):
+        batches = file.iter_batches(ROWS, [group], columns, use_threads=False)
+        while True:
+            try:
+                batch = next(batches, None)
+            except (pa.ArrowException, OSError) as error:
+                reason = next(iter(str(error).splitlines()), type(error).__name__)
+                raise DataError(
+                    f"{data} cannot be read beyond row {seen} ({reason:.200}). Is it complete?"
+                ) from error
+            if batch is None:
+                break
             yield parquet_piece(batch, str(data), seen)
             seen += batch.num_rows
+    if seen != file.metadata.num_rows:
+        raise rows_missing(str(data), seen, file.metadata.num_rows)
 
 
 def _predicted(

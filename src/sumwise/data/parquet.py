@@ -26,6 +26,7 @@ import numpy as np
 from sumwise.data import frames
 from sumwise.data.recipe import Recipe, is_moment, periods_of
 from sumwise.errors import DataError, InvalidSetError, SettingError, needs_extra
+from sumwise.util.memory import rows_missing
 from sumwise.util.shapes import Bool, Float, Int
 from sumwise.util.text import count
 
@@ -164,6 +165,8 @@ def _scan_file(path: str, scan: Scan) -> tuple[File, dict[str, str]]:
     with open_parquet(path) as file:
         schema, about = file.schema_arrow, file.metadata
         counts = tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
+    if sum(counts) != about.num_rows:
+        raise rows_missing(path, sum(counts), about.num_rows)
     table, kinds = frames.Table(frames.as_frame(schema.empty_table()), path), dict[str, str]()
     weighed = "given as weights, which may also be 'sum' or 'mean'"
     roles = dict.fromkeys(scan.x, "given as x")

@@ -43,7 +43,14 @@ def read_parquet(file: Any, what: str, most: int | None = None) -> Any:
         batches.append(batch)
         held_bytes += batch.nbytes
         _refuse(held_bytes * COPIES, most, what)
+    if (found := sum(batch.num_rows for batch in batches)) != about.num_rows:
+        raise rows_missing(what, found, about.num_rows)
     return pa.Table.from_batches(batches, schema).combine_chunks()
+
+
+def rows_missing(what: str, found: int, said: int) -> DataError:
+    """What is said of a Parquet file whose footer contradicts its rows."""
+    return DataError(f"{what} is damaged: it says that it has {said} rows, and {found} are there")
 
 
 def _refuse(needed: int, most: int, what: str) -> None:
