@@ -429,6 +429,17 @@ def without_marker(path) -> None:
     path.write_text(json.dumps(known))
 
 
+@pytest.mark.parametrize("name", ["u.npy", "sums.npy"])
+def test_a_link_in_the_folder_does_not_lead_to_the_file_of_others(pool, model, tmp_path, name):
+    theirs, folder = tmp_path / "theirs", tmp_path / "design"
+    theirs.write_text("kept")
+    folder.mkdir()
+    (folder / name).symlink_to(theirs)
+    made = model.embed(pool, folder)
+    assert len(made) == len(sw.Embedded.open(folder))
+    assert theirs.read_text() == "kept"
+
+
 def test_a_former_design_without_a_subsample_opens(sets, pool, model, tmp_path):
     model.embed(pool, tmp_path / "design")
     path = tmp_path / "design" / "manifest.json"

@@ -14,7 +14,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -243,6 +243,8 @@ def _begin(
     )
     if not place.is_address(folder):
         path, kind = os.path.join(folder, manifest.array), np.dtype(settings.dtype)
+        with suppress(FileNotFoundError):  # what is there may be a link to a file of others
+            os.unlink(path)
         large = np.lib.format.open_memmap(path, "w+", kind, manifest.shape)
         manifest = replace(manifest, offset=large.offset)
         del large
