@@ -5,7 +5,7 @@ VENV := .venv
 SHIPPED := fast,neural,postgres,web,dask,demo,wild,excel
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-PYTEST = $(BIN)/python -m pytest -q -n 3 --dist worksteal --ignore tests/site # see docs-check
+PYTEST = $(BIN)/python -m pytest -q -n 2 --dist worksteal --ignore tests/site # see docs-check
 SPHINX = $(BIN)/sphinx-build -q -W --keep-going
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE # test workers share what one of them has compiled
